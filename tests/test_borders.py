@@ -171,15 +171,15 @@ def imported(path, at_run_time):
 @cache
 def import_statements(path):
     """(import, whether it stands under `if TYPE_CHECKING`) of a file, read once."""
-    found, open_ends = [], [(tree_of(path), False)]
+    imports_found, open_ends = [], [(tree_of(path), False)]
     while open_ends:
         node, for_types = open_ends.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):
-            found.append((node, for_types))
+            imports_found.append((node, for_types))
         elif not isinstance(node, ast.expr):  # no import stands in an expression
             below = for_types or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
-            open_ends += [(each, below) for each in ast.iter_child_nodes(node)]
-    return found
+            open_ends += [(child, below) for child in ast.iter_child_nodes(node)]
+    return imports_found
 
 
 @cache

@@ -91,7 +91,7 @@ def test_the_container_file_copies_what_the_project_is_made_of():
         for line in re.findall(r"^COPY (?!--)(.+) \S+$", DOCKERFILE, re.MULTILINE)
         for name in line.split()
     }
-    assert {each.removesuffix("*") for each in packages["include"]} <= copied
+    assert {pattern.removesuffix("*") for pattern in packages["include"]} <= copied
     sent = set(re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
     assert copied == sent
     assert all((ROOT / name).exists() for name in copied)

@@ -73,16 +73,16 @@ def anchors(page: Path) -> set[str]:
 
 def commands(word: str) -> list[tuple[str, list[str]]]:
     """(where, words) of each command in a block or in backticks that starts with `word`."""
-    found = []
+    commands_found = []
     for page, text in TEXTS.items():
         spans = re.findall(rf"`({word} [^`\n]+)`", text)
-        found += [(page.name, span) for span in spans]
+        commands_found += [(page.name, span) for span in spans]
     for block in SHELL:
         for line in block.text.splitlines():
             line = line.removeprefix("$ ").removeprefix(".venv/bin/").split("#")[0].strip()
             if line.startswith(f"{word} "):
-                found.append((str(block), line))
-    return [(where, shlex.split(line.replace("…", ""))) for where, line in dict.fromkeys(found)]
+                commands_found.append((str(block), line))
+    return [(where, shlex.split(line.replace("…", ""))) for where, line in dict.fromkeys(commands_found)]
 
 
 def test_the_readme_can_be_finished() -> None:

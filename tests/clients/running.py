@@ -37,10 +37,10 @@ def run_together(
     errors, outcomes = run.stderr[-6000:], {}
     rest = run.stdout
     for file in files:
-        output, found, behind = rest.partition(f"ended {file} ")
+        output, passed, behind = rest.partition(f"ended {file} ")
         status, _, seconds = behind.partition("\n")[0].partition(" ")
         outcomes[file] = Outcome(status == "0", output, errors, float(seconds or 0))
-        rest = behind.partition("\n")[2] if found else rest
+        rest = behind.partition("\n")[2] if passed else rest
     return outcomes
 
 

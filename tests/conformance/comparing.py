@@ -63,11 +63,11 @@ def diffs(exchange: Exchange, got: Answer) -> list[Diff]:
     if expected.status != got.status:
         said = got.json if got.json is not None else got.text
         return [Diff("status", "value", expected.status, f"{got.status} {_shown(said)}")]
-    found = []
+    differences = []
     if expected.content_type != got.content_type:
-        found.append(Diff("content-type", "value", expected.content_type, got.content_type))
+        differences.append(Diff("content-type", "value", expected.content_type, got.content_type))
     comparison = Comparison(exchange.is_sampled)
-    return [*found, *comparison.values("", _value(expected), _value(got))]
+    return [*differences, *comparison.values("", _value(expected), _value(got))]
 
 
 def _value(answer: Answer) -> Any:

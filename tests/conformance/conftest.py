@@ -32,17 +32,17 @@ class Outcome(NamedTuple):
 def replayed(tmp_path_factory) -> Callable[[str, str], Found]:
     """The differences of all cases of a group's settings on an engine; replayed once."""
     exports: dict[tuple[str, str, str], Path] = {}
-    found: dict[tuple[str, str], Found] = {}
+    replays: dict[tuple[str, str], Found] = {}
 
     def replay(engine: str, settings: str) -> Found:
-        if (engine, settings) not in found:
+        if (engine, settings) not in replays:
             folder, setting = tmp_path_factory.mktemp(f"{engine}-{settings}"), SETTINGS[settings]
             exported = (engine, setting.checkpoint, setting.task)
             if exported not in exports:
                 exports[exported] = export(engine, setting, tmp_path_factory.mktemp("exported") / "model")
             models = write_repository(folder / "models", exports[exported], engine, setting)
-            found[engine, settings] = replay_all(models, settings)
-        return found[engine, settings]
+            replays[engine, settings] = replay_all(models, settings)
+        return replays[engine, settings]
 
     return replay
 

@@ -116,5 +116,5 @@ def _joined_events(events: Events) -> dict[str, Any]:
         "kinds": [event["type"] for event in merged],
         "names": all(name == data["type"] for name, data in events),
         "numbered": [data.get("sequence_number") for _, data in events] == list(range(len(events))),
-        "events": {kind: dict(enumerate(found)) for kind, found in by_kind.items()},
+        "events": {kind: dict(enumerate(events_of_kind)) for kind, events_of_kind in by_kind.items()},
     }

@@ -30,10 +30,10 @@ MORE = [exchange for group in GROUPS if group not in FEW_GROUPS for exchange in 
     "exchange", after(len(EXCHANGES), EXCHANGES + MORE), ids=lambda exchange: exchange.case
 )
 def test_an_exchange_has_the_same_reply(engine, exchange, replayed, record_property):
-    found = replayed(engine, GROUPS[exchange.group])[exchange.case]
-    explained = [(diff, reason_for(exchange.case, diff)) for diff in found]
+    differences = replayed(engine, GROUPS[exchange.group])[exchange.case]
+    explained = [(diff, reason_for(exchange.case, diff)) for diff in differences]
     unexpected = [str(diff) for diff, reason in explained if reason is None]
-    differs = any(diff.what != "extra" for diff in found)  # fields beyond vLLM's harm no client
+    differs = any(diff.what != "extra" for diff in differences)  # fields beyond vLLM's harm no client
     record_property("engine", engine)
     record_property("group", exchange.group)
     record_property("case", exchange.case)

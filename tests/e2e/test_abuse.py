@@ -310,7 +310,9 @@ async def beside_a_stream(
         while not gaps:
             await asyncio.sleep(0.01)
         json_body = {"headers": {"content-type": "application/json"}}
-        answers = await asyncio.gather(*(client.post(path, content=each, **json_body) for path, each in raw))
+        answers = await asyncio.gather(
+            *(client.post(path, content=content, **json_body) for path, content in raw)
+        )
         await asyncio.sleep(0.05)
         stop.set()
         await watching

@@ -156,7 +156,9 @@ def test_requests_tokens_and_cache_hits_are_counted_by_the_name_of_the_adapter(s
         """Requests, tokens of prompts, those of them that were computed, and generated tokens."""
         text = httpx.get(f"{served.url}/metrics", timeout=PATIENCE_S).text
         of_name = [line for line in text.splitlines() if f'model_name="{name}"' in line]
-        return [sum(float(line.split()[-1]) for line in of_name if line.startswith(one)) for one in COUNTED]
+        return [
+            sum(float(line.split()[-1]) for line in of_name if line.startswith(prefix)) for prefix in COUNTED
+        ]
 
     names = ("tuned", "poet", "pirate")
     before = {name: counted(name) for name in names}

@@ -41,9 +41,9 @@ def given(served, path, **body):
 
 def test_adapters_are_models_with_a_parent(served, folders):
     listed = {
-        one["id"]: one for one in httpx.get(f"{served.url}/v1/models", timeout=PATIENCE_S).json()["data"]
+        card["id"]: card for card in httpx.get(f"{served.url}/v1/models", timeout=PATIENCE_S).json()["data"]
     }
-    assert {name: one["parent"] for name, one in listed.items() if {name, one["parent"]} & BASES} == {
+    assert {name: card["parent"] for name, card in listed.items() if {name, card["parent"]} & BASES} == {
         **dict.fromkeys(["vectors", "ranks", "moods", "plain"]),
         "outside": "vectors",
         "legal": "vectors",
@@ -59,16 +59,16 @@ def test_vectors_of_openais_client_are_those_of_merged_models(served, folders):
 
         def one(name):
             reply = client.embeddings.create(model=name, input=TEXTS, encoding_format="float")
-            return reply.model, [each.embedding for each in reply.data]
+            return reply.model, [row.embedding for row in reply.data]
 
         names = [*folders, *(f"vectors:{name}" for name in folders if name != "vectors")] * 6
         with ThreadPoolExecutor(8) as threads:
             replies = list(threads.map(one, names))
-    for name, (replied, found) in zip(names, replies, strict=True):
+    for name, (replied, vectors) in zip(names, replies, strict=True):
         own = name.rpartition(":")[2]
         assert replied == own
         expected = [vector_of(text, folders[own]) for text in TEXTS]
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_clients_load_and_unload(served, folders):
     assert post(served, "/v1/load_lora_adapter", **load).status_code == 400  # of which of three models?
     assert post(served, "/v1/load_lora_adapter", base_model_name="vectors", **load).status_code == 200
     for seed in (9, 10):
-        [found] = given(served, "/v1/embeddings", model="late", input=["a"])["data"]
-        np.testing.assert_allclose(found["embedding"], vector_of("a", path), rtol=0, atol=1e-5)
+        [row] = given(served, "/v1/embeddings", model="late", input=["a"])["data"]
+        np.testing.assert_allclose(row["embedding"], vector_of("a", path), rtol=0, atol=1e-5)
         write_adapter(path, seed + 1)
         again = {**load, "base_model_name": "vectors", "load_inplace": True}
         assert post(served, "/v1/load_lora_adapter", **again).status_code == 200

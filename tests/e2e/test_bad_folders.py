@@ -65,7 +65,7 @@ def test_each_list_says_that_they_failed_and_why(served):
     assert states(served) == {"fake": "loaded"} | dict.fromkeys(FAILED, "failed")
     config = get(served, "/v1/config").json()
     index = httpx.post(f"{served.url}/v2/repository/index", timeout=PATIENCE_S).json()
-    reasons = {each["name"]: each["reason"] for each in index}
+    reasons = {entry["name"]: entry["reason"] for entry in index}
     for name, word in (
         ("bad-template", "compile"),
         ("bad-tokenizer", "tokenizer"),
@@ -76,7 +76,7 @@ def test_each_list_says_that_they_failed_and_why(served):
         asked = httpx.post(f"{served.url}/v1/chat/completions", json=chat(2, model=name), timeout=PATIENCE_S)
         assert asked.status_code == 503
         said = version["status"]["error_message"], reasons[name], asked.text, served.log()
-        assert all(word in each for each in said), said
+        assert all(word in text for text in said), said
     banner = [line.split() for line in served.log().splitlines() if line.startswith("  ")]
     assert {line[0]: line[1] for line in banner if line[0] in (*FAILED[:3], "fake")} == {
         "fake": "ready"

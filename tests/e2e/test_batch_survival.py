@@ -27,7 +27,7 @@ def client(server: ServerProcess) -> openai.OpenAI:
 
 def lines(count: int = NUM_LINES) -> bytes:
     body = {"model": "fake", "max_tokens": 30, "ignore_eos": True}
-    given = [
+    requests = [
         {
             "custom_id": str(i),
             "method": "POST",
@@ -36,7 +36,7 @@ def lines(count: int = NUM_LINES) -> bytes:
         }
         for i in range(count)
     ]
-    return "\n".join(json.dumps(each) for each in given).encode()
+    return "\n".join(json.dumps(line) for line in requests).encode()
 
 
 def begun(server: ServerProcess) -> str:
@@ -108,8 +108,8 @@ def test_a_run_without_a_server_goes_on_where_it_was_stopped(models, tmp_path):
     assert 20 < before < NUM_LINES
     again = subprocess.run(command, capture_output=True, check=True, timeout=4 * PATIENCE_S)
     assert f"{NUM_LINES} requests, 0 failed".encode() in again.stdout
-    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [each["custom_id"] for each in found] == [str(i) for i in range(NUM_LINES)]
+    batch_results = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [result["custom_id"] for result in batch_results] == [str(i) for i in range(NUM_LINES)]
     assert not database.exists()
 
 

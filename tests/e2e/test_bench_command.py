@@ -43,10 +43,10 @@ def test_lengths_are_exact_and_everything_is_counted(demo, bench, api, tmp_path)
     assert done.returncode == 0, done.stderr
     assert {request["prompt_tokens"] for request in whole["requests"]} == {40}
     assert all(8 <= request["output_tokens"] <= 16 for request in whole["requests"])
-    found = whole["figures"]
-    assert (found["succeeded"], found["failures"], found["prompt_tokens"]) == (12, {}, 480)
-    assert 1 <= found["most_in_flight"] <= 4
-    assert found["first"]["p50_ms"] <= found["whole"]["p50_ms"]
+    run_figures = whole["figures"]
+    assert (run_figures["succeeded"], run_figures["failures"], run_figures["prompt_tokens"]) == (12, {}, 480)
+    assert 1 <= run_figures["most_in_flight"] <= 4
+    assert run_figures["first"]["p50_ms"] <= run_figures["whole"]["p50_ms"]
     assert "requests that succeeded" in done.stdout
     assert "output tokens/s over time" in done.stdout
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
@@ -120,12 +120,12 @@ def counters(server):
 def test_it_counts_as_the_server_does(counted):
     """Each time is at least the server's own, which begins later and ends earlier, and fits into the run."""
     run, sums, whole_s = counted
-    found, requests = run["figures"], run["requests"]
-    assert 0 < sums[PROMPTS] - found["prompt_tokens"] < 2 * PROMPT  # the first request
-    assert found["output_tokens"] == sums[GENERATED] - 2 == REQUESTS * OUTPUT
-    seconds, before_s = found["seconds"], whole_s - found["seconds"]
+    run_figures, requests = run["figures"], run["requests"]
+    assert 0 < sums[PROMPTS] - run_figures["prompt_tokens"] < 2 * PROMPT  # the first request
+    assert run_figures["output_tokens"] == sums[GENERATED] - 2 == REQUESTS * OUTPUT
+    seconds, before_s = run_figures["seconds"], whole_s - run_figures["seconds"]
     assert REQUESTS / STREAMS * OUTPUT * STEP_S <= seconds <= whole_s
-    assert found["output_tokens_per_s"] * seconds == pytest.approx(REQUESTS * OUTPUT)
+    assert run_figures["output_tokens_per_s"] * seconds == pytest.approx(REQUESTS * OUTPUT)
     ends = sum(request["end_s"] for request in requests)
     firsts = sum(request["arrivals_s"][0] for request in requests)
     assert sums[f"{WHOLE}_sum"] - before_s <= ends <= seconds * STREAMS
@@ -137,16 +137,18 @@ def test_it_counts_as_the_server_does(counted):
 def test_it_computes_as_the_other_client_does(counted):
     """From the times that were recorded, `tools.lab.bench` computes the same figures."""
     run, _, _ = counted
-    found, requests = run["figures"], run["requests"]
+    run_figures, requests = run["figures"], run["requests"]
     load = Load(STREAMS, [Request([1] * PROMPT, OUTPUT)] * REQUESTS)
     times = [[request[name] for request in requests] for name in ("sent_s", "arrivals_s")]
-    other = figures(load, Timings(found["seconds"], *times))
-    assert other.tokens_per_s == pytest.approx(found["output_tokens_per_s"])
+    other = figures(load, Timings(run_figures["seconds"], *times))
+    assert other.tokens_per_s == pytest.approx(run_figures["output_tokens_per_s"])
     milliseconds = {"rel": 0, "abs": 0.001}  # they are rounded in the file
     for name, p50_ms, p99_ms in (
         ("first", other.first_p50_ms, other.first_p99_ms),
         ("between", other.gap_p50_ms, other.gap_p99_ms),
     ):
-        assert found[name]["p50_ms"] == pytest.approx(p50_ms, **milliseconds)
-        assert found[name]["p99_ms"] == pytest.approx(p99_ms, **milliseconds)
-    assert found["per_token"]["p50_ms"] == pytest.approx(1000 / other.decode_tokens_per_s, **milliseconds)
+        assert run_figures[name]["p50_ms"] == pytest.approx(p50_ms, **milliseconds)
+        assert run_figures[name]["p99_ms"] == pytest.approx(p99_ms, **milliseconds)
+    assert run_figures["per_token"]["p50_ms"] == pytest.approx(
+        1000 / other.decode_tokens_per_s, **milliseconds
+    )

@@ -166,7 +166,7 @@ def test_what_is_constant_before_the_passages_is_read_once(server):
         reused.append(last["cached_tokens"])
     constant = _num_constant(server)
     assert constant > 2 * BLOCK
-    assert all(constant - BLOCK < found for found in reused[1:]), (constant, reused)
+    assert all(constant - BLOCK < num_reused for num_reused in reused[1:]), (constant, reused)
 
 
 BLOCK = 32
@@ -216,7 +216,10 @@ def test_citations_are_annotations(openai, server):
     message = reply.choices[0].message
     assert message.content == SAID
     cited = [annotation.file_citation for annotation in message.annotations]
-    assert [(each["index"] + 1, SAID[each["start_index"] : each["end_index"]]) for each in cited] == MARKED
+    assert [
+        (annotation["index"] + 1, SAID[annotation["start_index"] : annotation["end_index"]])
+        for annotation in cited
+    ] == MARKED
     assert next((citation["number"], citation["document"]) for citation in reply.citations) == (
         1,
         cited[0]["filename"],
@@ -224,12 +227,12 @@ def test_citations_are_annotations(openai, server):
     assert reply.citations[0]["text"] in "".join(TEXTS.values())
     chunks = list(openai.chat.completions.create(model="cited", messages=ASKED, stream=True))
     streamed = [
-        each
+        annotation
         for chunk in chunks
         for choice in chunk.choices
-        for each in getattr(choice.delta, "annotations", ())
+        for annotation in getattr(choice.delta, "annotations", ())
     ]
-    assert [each["file_citation"] for each in streamed] == cited
+    assert [annotation["file_citation"] for annotation in streamed] == cited
 
 
 def test_citations_in_responses(openai):

@@ -36,14 +36,14 @@ def test_weights_that_are_cut_fail_their_model_alone(tmp_path, kernel_folder, ha
             )
 
         def embed(number):
-            return post("embeddings", model="braid-embed", input=[f"{number} {each}" for each in range(40)])
+            return post("embeddings", model="braid-embed", input=[f"{number} {part}" for part in range(40)])
 
         for name, ask in (("braid-demo", write), ("braid-embed", embed)):
             weights = models / name / "model" / "model.onnx.data"
             content = weights.read_bytes()
             running = [clients.submit(ask, n) for n in range(NUM_CLIENTS) if has_handler]
             os.truncate(weights, 5000)
-            for reply in [each.result() for each in running]:
+            for reply in [future.result() for future in running]:
                 assert reply.is_success or WORDS in reply.text, reply.text
             assert WORDS in ask(NUM_CLIENTS).text
             assert post("rerank", model="braid-rerank", query="a", documents=["b", "c"]).is_success

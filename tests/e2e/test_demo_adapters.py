@@ -66,14 +66,14 @@ def test_a_tool_that_is_forced_is_called(ask):
 def test_log_probabilities_are_of_the_adapters_own_tokens(ask):
     plain = together(ask)
     replies = together(ask, logprobs=True, top_logprobs=3)
-    found = set()
+    likeliest = set()
     for name, reply in replies.items():
         choice, tokens = reply.choices[0], reply.choices[0].logprobs.content
         assert choice.message.content == plain[name].choices[0].message.content
         assert all(token.token == token.top_logprobs[0].token for token in tokens)
         assert all(token.logprob == token.top_logprobs[0].logprob for token in tokens)
-        found.add(tuple(round(token.logprob, 4) for token in tokens))
-    assert len(found) == len(NAMES)
+        likeliest.add(tuple(round(token.logprob, 4) for token in tokens))
+    assert len(likeliest) == len(NAMES)
 
 
 def test_sampled_choices_of_a_seed_and_beams_are_the_same_again(ask):

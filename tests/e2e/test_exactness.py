@@ -129,10 +129,10 @@ def test_prompt_logprobs_are_those_of_transformers(model, server, reference, pro
         assert first is None
         assert len(rest) == len(ids) - 1
         for row, token, reported in zip(rows[:-1], ids[1:], rest, strict=True):
-            wanted = {int(each) for each in np.argsort(-row)[:3]} | {token}
-            assert {int(each) for each in reported} == wanted
+            wanted = {int(token_id) for token_id in np.argsort(-row)[:3]} | {token}
+            assert {int(name) for name in reported} == wanted
             logprobs = {int(name): entry["logprob"] for name, entry in reported.items()}
-            assert logprobs == pytest.approx({each: row[each] for each in wanted}, abs=WITHIN)
+            assert logprobs == pytest.approx({token_id: row[token_id] for token_id in wanted}, abs=WITHIN)
             assert reported[str(token)]["rank"] == 1 + int((row > row[token]).sum())
 
 
@@ -156,13 +156,13 @@ def test_text_and_ids_and_streams_are_scored_alike(max_tokens, server, reference
     for text in TEXTS:
         ids = tiny_tokenizer.encode(text).ids
         more = {"max_tokens": max_tokens, "return_token_ids": True}
-        by_text, by_ids = ask(server, [scored("onnxruntime", each, **more) for each in (text, ids)])
+        by_text, by_ids = ask(server, [scored("onnxruntime", prompt, **more) for prompt in (text, ids)])
         choice = by_text["choices"][0]
         check_scores(by_text, reference.logprobs(ids + choice["token_ids"]))
         check_same(by_ids["choices"][0]["logprobs"], choice["logprobs"])
         pieces = [event["choices"][0] for event in events(server, scored("onnxruntime", text, **more))]
         reported = [piece["logprobs"] for piece in pieces if piece["logprobs"]]
-        joined = {name: [value for each in reported for value in each[name]] for name in choice["logprobs"]}
+        joined = {name: [value for part in reported for value in part[name]] for name in choice["logprobs"]}
         check_same(joined, choice["logprobs"])
         assert "".join(piece["text"] for piece in pieces) == choice["text"]
 
@@ -172,14 +172,14 @@ def loglikelihoods(server, pairs, num_tokens: int) -> list[tuple[float, bool]]:
     body = {"model": "onnxruntime", "prompt": [context + rest for context, rest in pairs], "temperature": 0}
     body |= {"max_tokens": num_tokens, "logprobs": 1, "seed": 1234, "echo": True}
     (answer,) = ask(server, [body])
-    found = []
+    texts = []
     for choice, (context, rest) in zip(answer["choices"], pairs, strict=True):
         logprobs = choice["logprobs"]
         place = slice(len(context), len(context) + len(rest))
         tokens, tops = logprobs["token_logprobs"][place], logprobs["top_logprobs"][place]
         greedy = all(token == max(top.values()) for token, top in zip(tokens, tops, strict=True))
-        found.append((sum(tokens), greedy))
-    return found
+        texts.append((sum(tokens), greedy))
+    return texts
 
 
 @pytest.mark.parametrize("num_tokens", after(1, [1, 0]))
@@ -190,8 +190,8 @@ def test_an_evaluation_s_likelihoods_are_those_of_transformers(num_tokens, serve
         for _ in range(3):
             greedy.append(int(reference.log_softmax(greedy)[-1].argmax()))
         pairs.append((context, greedy[-3:]))
-    found = loglikelihoods(server, pairs, num_tokens)
-    for (context, rest), (total, is_greedy) in zip(pairs, found, strict=True):
+    likelihoods = loglikelihoods(server, pairs, num_tokens)
+    for (context, rest), (total, is_greedy) in zip(pairs, likelihoods, strict=True):
         rows = reference.log_softmax(context + rest)[len(context) - 1 : -1]
         assert total == pytest.approx(sum(rows[range(len(rest)), rest]), abs=3 * WITHIN)
         assert is_greedy == (rows.argmax(1).tolist() == rest)
@@ -220,7 +220,7 @@ def test_beams_are_those_of_transformers(width, count, penalty, server, referenc
         ask(server, [body | more for body in bodies], "/v1/completions"),
         ask(server, bodies, "/v3/completions"),
     ):
-        assert [[choice["token_ids"] for choice in each["choices"]] for each in answers] == expected
+        assert [[choice["token_ids"] for choice in answer["choices"]] for answer in answers] == expected
 
 
 # Seeds
@@ -450,7 +450,7 @@ def test_streamed_calls_are_the_whole_calls(model, choice, seeds, called, server
         for event in events(server, bodies[seed], "/v1/chat/completions"):
             for piece in event["choices"][0]["delta"].get("tool_calls") or []:
                 name, arguments = piece["function"].get("name"), piece["function"].get("arguments")
-                found = joined.setdefault(piece["index"], ["", ""])
-                joined[piece["index"]] = [found[0] + (name or ""), found[1] + (arguments or "")]
+                joined_call = joined.setdefault(piece["index"], ["", ""])
+                joined[piece["index"]] = [joined_call[0] + (name or ""), joined_call[1] + (arguments or "")]
         reported = [[call["function"]["name"], call["function"]["arguments"]] for call in whole]
         assert list(joined.values()) == reported

@@ -68,14 +68,14 @@ def test_what_costs_too_much_is_refused_while_others_are_answered(demo, streams)
     client = OpenAI(base_url=demo.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE_S)
 
     def refused(name):
-        given, field = REFUSED[name]
+        refused_body, field = REFUSED[name]
         with pytest.raises(openai.BadRequestError) as error:
-            ask(client, given, stream=streams)
+            ask(client, refused_body, stream=streams)
         assert field in error.value.param, name
 
     with ThreadPoolExecutor(4) as threads:
         attacks = [threads.submit(refused, name) for name in REFUSED]
-        for given in FOLLOWED.values():
-            assert ask(client, given).choices[0].finish_reason in ("stop", "length")
+        for asked in FOLLOWED.values():
+            assert ask(client, asked).choices[0].finish_reason in ("stop", "length")
         for attack in attacks:
             attack.result()

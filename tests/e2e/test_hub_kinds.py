@@ -30,7 +30,7 @@ def repos(tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch and transformers
         decoder = _decoder(root / "decoder")
-        made = {
+        folders = {
             "onnx-community/tiny-ONNX": _onnx_community(root / "community", decoder),
             "microsoft/tiny-onnx": _genai(root / "genai"),
             "OpenVINO/tiny-int8-ov": _openvino(root / "ov", decoder),
@@ -38,8 +38,8 @@ def repos(tmp_path_factory):
             "rhasspy/piper-voices": _voices(root / "voices"),
         }
         if (MINILM / "model.safetensors").exists():
-            made[MINILM_NAME] = _minilm(root / "minilm")
-    return {name: files_of(folder) for name, folder in made.items()}
+            folders[MINILM_NAME] = _minilm(root / "minilm")
+    return {name: files_of(folder) for name, folder in folders.items()}
 
 
 def _decoder(folder):

@@ -61,8 +61,8 @@ def body(model, texts, **more):
 def vectors(server, bodies, together=True):
     """An array of embeddings for each body, requested one after the other or all together."""
 
-    async def requested(client, each):
-        answer = await client.post("/v1/embeddings", json=each)
+    async def requested(client, request_body):
+        answer = await client.post("/v1/embeddings", json=request_body)
         assert answer.status_code == 200, answer.text
         return np.array([entry["embedding"] for entry in answer.json()["data"]])
 
@@ -70,8 +70,8 @@ def vectors(server, bodies, together=True):
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(base_url=server.url, timeout=PATIENCE_S, limits=limits) as client:
             if together:
-                return await asyncio.gather(*(requested(client, each) for each in bodies))
-            return [await requested(client, each) for each in bodies]
+                return await asyncio.gather(*(requested(client, request_body) for request_body in bodies))
+            return [await requested(client, request_body) for request_body in bodies]
 
     return asyncio.run(scene())
 

@@ -35,8 +35,8 @@ def test_a_picture_is_read(tmp_path):
         pen.text((left, top), text, font=ImageFont.load_default(size), fill=colour)
     with ServerProcess(tmp_path / "models") as running:
         running.all_ready()
-        found = read_text(running.url, "none", picture, known_characters(OCR / "rec" / "model.onnx"))
-    assert [text.replace(" ", "") for text, _ in found] == [text.replace(" ", "") for text in LINES]
-    for (_, box), (left, top, size, _) in zip(found, LINES.values(), strict=True):
+        lines = read_text(running.url, "none", picture, known_characters(OCR / "rec" / "model.onnx"))
+    assert [text.replace(" ", "") for text, _ in lines] == [text.replace(" ", "") for text in LINES]
+    for (_, box), (left, top, size, _) in zip(lines, LINES.values(), strict=True):
         assert abs(box[0] - left) < 8
         assert top - 8 < box[1] < box[3] < top + 1.5 * size

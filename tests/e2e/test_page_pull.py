@@ -52,12 +52,12 @@ def test_a_model_is_added_and_the_fetch_of_another_one_cancelled(chromium, tmp_p
             later.get_by_role("button", name="Cancel braid/slow").wait_for()
             page.get_by_text("braid/slow is not fetched").wait_for(state="detached")
             assert httpx.delete(f"{server.url}/models/pull/{fetched['id']}").is_success
-            for each in (page, later):
-                each.get_by_text("braid/slow is not fetched: cancelled").wait_for()
-                each.get_by_role("button", name="Cancel braid/slow").wait_for(state="detached")
+            for shown_page in (page, later):
+                shown_page.get_by_text("braid/slow is not fetched: cancelled").wait_for()
+                shown_page.get_by_role("button", name="Cancel braid/slow").wait_for(state="detached")
             ask_to_fetch(server, "braid/slow", {"as": "theirs"})
-            for each in (page, later):
-                each.get_by_text("theirs is fetched and not served: ").wait_for()  # it is no GGUF file
+            for shown_page in (page, later):
+                shown_page.get_by_text("theirs is fetched and not served: ").wait_for()  # it is no GGUF file
 
 
 def ask_to_fetch(server, name, more=None):

@@ -50,15 +50,15 @@ def paths(graph: Graph) -> list[str]:
 
 def edges(graph: Graph) -> set[tuple[str, str]]:
     """(source, target) of everything that is read, bodies included, and of the reply."""
-    found = {(graph.result.name, "reply")}
+    reads = {(graph.result.name, "reply")}
     for line in graph.bindings:
-        found |= {(source.root, line.name) for source in line.sources.values()}
+        reads |= {(source.root, line.name) for source in line.sources.values()}
         for inner in line.body:
-            found |= {
+            reads |= {
                 (f"{line.name}.{source.root}", f"{line.name}.{inner.name}")
                 for source in inner.sources.values()
             }
-    return found
+    return reads
 
 
 def checked_graphs() -> Graphs:
@@ -72,7 +72,7 @@ def test_the_drawing_of_every_model_has_the_nodes_and_edges_of_its_graph(page, d
     for model in MODELS:
         page.get_by_label("Model", exact=True).select_option(model)
         reply = httpx.get(f"{demo.url}/v1/models/{model}/graph", verify=False).json()
-        served = [each["path"] for node in reply["nodes"] for each in [node, *node["body"]]]
+        served = [part["path"] for node in reply["nodes"] for part in [node, *node["body"]]]
         assert sorted(drawn(page, model)) == sorted(served) == sorted(paths(graphs(model)))
         ends = page.locator(".graph .edge").evaluate_all(
             "edges => edges.map(edge => [edge.dataset.from, edge.dataset.to])"

@@ -41,7 +41,7 @@ def test_similarities_are_the_cosines_of_the_vectors(page, demo):
     reply = httpx.post(
         f"{demo.url}/v1/embeddings", json={"model": "braid-embed", "input": TEXTS}, verify=False
     )
-    vectors = np.array([each["embedding"] for each in reply.json()["data"]])
+    vectors = np.array([row["embedding"] for row in reply.json()["data"]])
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     np.testing.assert_allclose(shown, unit @ unit.T, atol=6e-4)
 

@@ -63,7 +63,7 @@ def test_what_is_spoken_is_heard_from_the_microphone(speaking, tmp_path):
     spoken.write_bytes(
         httpx.post(f"{speaking}/v1/audio/speech", json=body, verify=False, timeout=PATIENCE_S).content
     )
-    arguments = (each.format(spoken) for each in MICROPHONE)
+    arguments = (flag.format(spoken) for flag in MICROPHONE)
     with open_chromium(*arguments) as browser, open_page(browser, f"{speaking}/status#/playground") as page:
         choose(page, "whisper")
         page.get_by_role("button", name="Record", exact=True).click()
@@ -108,7 +108,9 @@ def test_a_pasted_image_reaches_a_model_that_sees(tmp_path):
             page.set_default_timeout(PATIENCE_S * 1000)
             page.get_by_role("button", name="Attach").wait_for()
             sent = []
-            page.on("request", lambda made: made.method == "POST" and sent.append(made.post_data_json))
+            page.on(
+                "request", lambda request: request.method == "POST" and sent.append(request.post_data_json)
+            )
             page.get_by_label("Message", exact=True).evaluate(PASTE, data)
             page.locator(".play-attached img").wait_for()
             page.get_by_label("max_tokens").fill("4")

@@ -118,17 +118,17 @@ def test_a_stored_response_is_found_whatever_the_session(demo_pair):
     with OpenAI(base_url=f"{url}/v1", api_key="none") as client:
         for i in range(6):
             headers = {"X-Session-ID": f"first {i}"}
-            made = client.responses.create(model="braid-demo", input="Hello!", extra_headers=headers)
-            seen.add(made.id.split("_")[1])
+            response = client.responses.create(model="braid-demo", input="Hello!", extra_headers=headers)
+            seen.add(response.id.split("_")[1])
             for other in range(4):
                 headers = {"X-Session-ID": f"other {other}"}
-                assert client.responses.retrieve(made.id, extra_headers=headers).id == made.id
+                assert client.responses.retrieve(response.id, extra_headers=headers).id == response.id
             continued = client.responses.create(
-                model="braid-demo", input="And now?", previous_response_id=made.id, extra_headers=headers
+                model="braid-demo", input="And now?", previous_response_id=response.id, extra_headers=headers
             )
-            assert continued.id.split("_")[1] == made.id.split("_")[1]
-            assert list(client.responses.input_items.list(made.id, extra_headers=headers))
-            client.responses.delete(made.id, extra_headers=headers)
+            assert continued.id.split("_")[1] == response.id.split("_")[1]
+            assert list(client.responses.input_items.list(response.id, extra_headers=headers))
+            client.responses.delete(response.id, extra_headers=headers)
     assert seen == {"a", "b"}
 
 

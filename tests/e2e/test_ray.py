@@ -37,12 +37,12 @@ def test_the_openai_client_and_its_errors(ray_cluster):
         )
         text = "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
         assert text == reply.choices[0].message.content
-        made = client.responses.create(
+        response = client.responses.create(
             model="braid-demo", input="Hello!", extra_headers={"X-Session-ID": "r"}
         )
-        assert made.id.count("_") == 2, "it names its replica"
-        again = client.responses.retrieve(made.id, extra_headers={"X-Session-ID": "r"})
-        assert again.output_text == made.output_text
+        assert response.id.count("_") == 2, "it names its replica"
+        again = client.responses.retrieve(response.id, extra_headers={"X-Session-ID": "r"})
+        assert again.output_text == response.output_text
     assert turn(ray_cluster.url, 0, max_tokens=-1).status_code == 400
 
 
@@ -61,10 +61,10 @@ def test_later_turns_of_a_session_are_cached_however_it_is_named(ray_cluster, na
                     model="braid-demo", messages=messages, max_tokens=4, extra_headers=headers, **more
                 )
                 cached.append(reply.usage.prompt_tokens_details.cached_tokens)
-            made = client.responses.create(
+            response = client.responses.create(
                 model="braid-demo", input=messages[0]["content"], extra_headers=headers, **more
             )
-            served_by.add(made.id.split("_")[1])
+            served_by.add(response.id.split("_")[1])
         assert cached[0] < 100 < min(cached[1:]), cached
     assert len(served_by) == NUM_REPLICAS, "each replica has sessions"
 
@@ -73,15 +73,15 @@ def test_a_stored_response_is_found_without_a_session(ray_cluster):
     seen = set()
     with OpenAI(base_url=f"{ray_cluster.url}/v1", api_key="none", timeout=PATIENCE_S) as client:
         for number in range(8):
-            made = client.responses.create(model="braid-demo", input=f"Hello, I am number {number}!")
-            seen.add(made.id.split("_")[1])
-            assert client.responses.retrieve(made.id).output_text == made.output_text
+            response = client.responses.create(model="braid-demo", input=f"Hello, I am number {number}!")
+            seen.add(response.id.split("_")[1])
+            assert client.responses.retrieve(response.id).output_text == response.output_text
             other = {"X-Session-ID": f"other {number}"}
             next_ = client.responses.create(
-                model="braid-demo", input="And now?", previous_response_id=made.id, extra_headers=other
+                model="braid-demo", input="And now?", previous_response_id=response.id, extra_headers=other
             )
-            assert next_.id.split("_")[1] == made.id.split("_")[1]
-            client.responses.delete(made.id)
+            assert next_.id.split("_")[1] == response.id.split("_")[1]
+            client.responses.delete(response.id)
     assert len(seen) == NUM_REPLICAS
     gone = httpx.get(f"{ray_cluster.url}/v1/responses/resp_gone_{'0' * 32}", timeout=PATIENCE_S, verify=False)
     assert gone.status_code == 404
@@ -117,15 +117,15 @@ def test_a_client_of_a_websocket_that_leaves_is_gone(ray_cluster):
 
     url = ray_cluster.url.replace("http", "ws") + "/v1/realtime"
     sockets = [connect(url, proxy=None, open_timeout=PATIENCE_S) for _ in range(3)]
-    for one in sockets:
-        assert json.loads(one.recv(PATIENCE_S))["type"] == "session.created"
+    for websocket in sockets:
+        assert json.loads(websocket.recv(PATIENCE_S))["type"] == "session.created"
         audio = {"type": "input_audio_buffer.append", "audio": encoded(24_000 * 60)}
         for event in ({"type": "session.update", "model": "heard"}, audio):
-            one.send(json.dumps(event))
-        one.send(json.dumps({"type": "input_audio_buffer.commit", "final": True}))
+            websocket.send(json.dumps(event))
+        websocket.send(json.dumps({"type": "input_audio_buffer.commit", "final": True}))
     assert ray_cluster.load()["braid:open_sockets"] == 3
-    for one in sockets:
-        one.socket.close()
+    for websocket in sockets:
+        websocket.socket.close()
     ray_cluster.wait_for(lambda: ray_cluster.load()["braid:open_sockets"] == 0)
     ray_cluster.wait_for(lambda: ray_cluster.load()["vllm:num_requests_running"] == 0)
 
@@ -165,22 +165,24 @@ LISTENING = {
 
 
 def test_no_port_opens_beyond_those_documented(ray_cluster):
-    found = {}
-    for one in ray_cluster.family():
+    ports_of = {}
+    for process in ray_cluster.family():
         try:
-            sockets, command = one.net_connections("tcp"), " ".join(one.cmdline())
+            sockets, command = process.net_connections("tcp"), " ".join(process.cmdline())
         except psutil.Error:
             continue
-        ports = sorted(each.laddr.port for each in sockets if each.status == psutil.CONN_LISTEN)
+        ports = sorted(
+            connection.laddr.port for connection in sockets if connection.status == psutil.CONN_LISTEN
+        )
         if ports:
             name = next((name for name in LISTENING if name in command), command)
-            found.setdefault(name, []).append(ports)
+            ports_of.setdefault(name, []).append(ports)
     too_many = {
-        name: ports for name, ports in found.items() if len(max(ports, key=len)) > LISTENING.get(name, 0)
+        name: ports for name, ports in ports_of.items() if len(max(ports, key=len)) > LISTENING.get(name, 0)
     }
     assert too_many == {}
-    assert any(ray_cluster.port in ports for ports in found["ray::ProxyActor"])
-    assert len(found["ray::ServeReplica"]) == NUM_REPLICAS
+    assert any(ray_cluster.port in ports for ports in ports_of["ray::ProxyActor"])
+    assert len(ports_of["ray::ServeReplica"]) == NUM_REPLICAS
     page = (ROOT / "docs" / "scaling.md").read_text()
     assert [name for name in LISTENING if name.split("/")[-1].removeprefix("ray::") not in page] == []
 

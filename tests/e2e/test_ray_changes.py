@@ -107,8 +107,8 @@ def test_a_killed_replica_breaks_its_own_streams_and_leaves_nothing(ray_cluster,
         await asyncio.to_thread(ray_cluster.wait_for, lambda: ray_cluster.load()[running] > 12)
         replica = ray_cluster.processes("ray::ServeReplica")[0]
         family = replica.children(recursive=True)
-        for one in [replica, *(family if whole else ())]:
-            one.kill()
+        for process in [replica, *(family if whole else ())]:
+            process.kill()
         statuses = [*await turns(ray_cluster.url), *await replies]
         return family, statuses, await asyncio.gather(*streams)
 
@@ -215,15 +215,15 @@ def test_recorded_exchanges_have_the_same_replies(ray_cluster, tmp_path, monkeyp
     ray_cluster.deploy({}, env, scaling(1, 1))
     ray_cluster.wait_for(lambda: not before & {host.pid for host in ray_cluster.hosts()})
     ray_cluster.wait_for(lambda: status(f"{ray_cluster.url}/v2/health/ready") == 200)
-    replay, found, count = Replay(ray_cluster.url, PATIENCE_S), [], 0
+    replay, unexplained, count = Replay(ray_cluster.url, PATIENCE_S), [], 0
     for group in (group for group, settings in GROUPS.items() if settings == "neutral"):
         for exchange in read_exchanges(group):
             count += 1
             differences = [diff for diff in diffs(exchange, replay.send(exchange)) if not names_replica(diff)]
-            found += [
+            unexplained += [
                 (exchange.case, diff) for diff in differences if reason_for(exchange.case, diff) is None
             ]
     replay.close()
-    print(f"{count} recorded exchanges over Serve, {len(found)} differ")
-    assert found == []
+    print(f"{count} recorded exchanges over Serve, {len(unexplained)} differ")
+    assert unexplained == []
     assert count > 200

@@ -84,7 +84,7 @@ def agreed(server, *models):
     """What list, card, request and readiness report of the models in every worker: one set if they agree."""
 
     def look(client):
-        states = {one["id"]: one["status"]["value"] for one in client.get("/v1/models").json()["data"]}
+        states = {card["id"]: card["status"]["value"] for card in client.get("/v1/models").json()["data"]}
         ready = client.get("/v2/health/ready").status_code
         return tuple(
             (
@@ -246,8 +246,8 @@ def test_the_openai_client_works_through_a_reload(served):
             served.reload()
         finally:
             ended.set()
-        for one in running:
-            one.result()
+        for future in running:
+            future.result()
     assert len(set(texts)) == 1
     assert texts[0][0] == texts[0][1]
 

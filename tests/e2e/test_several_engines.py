@@ -171,11 +171,11 @@ def demos(tmp_path_factory):
     shutil.copytree(ROOT / "model_repo" / "braid-demo", models / "braid-demo")
     graph = models / "braid-demo" / "graph.yaml"
     graph.write_text(graph.read_text().replace("device: cpu}", "device: cpu, precision: f32}"))
-    with ServerProcess(models, ENGINES="1") as one, ServerProcess(models, ENGINES="2", WORKERS="2") as two:
-        for each in (one, two):
-            each.ready("braid-demo")
+    with ServerProcess(models, ENGINES="1") as single, ServerProcess(models, ENGINES="2", WORKERS="2") as two:
+        for started in (single, two):
+            started.ready("braid-demo")
         two.wait_for(lambda: each_worker_has_both(two, "braid-demo"))
-        yield one, two
+        yield single, two
 
 
 def openai_client(server, **headers):
@@ -199,9 +199,10 @@ def test_greedy_tokens_are_those_of_one_engine(demos):
                 )
             )
 
-    one, two = (asyncio.run(replies(server)) for server in demos)
+    single, two = (asyncio.run(replies(server)) for server in demos)
     tokens = [
-        [[part.token for part in reply.choices[0].logprobs.content] for reply in all_] for all_ in (one, two)
+        [[part.token for part in reply.choices[0].logprobs.content] for reply in all_]
+        for all_ in (single, two)
     ]
     assert tokens[0] == tokens[1]
     assert min(samples(demos[1], "braid:engine_generation_tokens_total").values()) > 0
@@ -268,8 +269,8 @@ def test_a_chain_of_responses_stays_at_its_engine(demos):
             cached.append(reply.usage.input_tokens_details.cached_tokens)
         return cached[1:]
 
-    one, two = ([chain(server, session) for session in SESSIONS[:5]] for server in demos)
-    assert two == one
+    single, two = ([chain(server, session) for session in SESSIONS[:5]] for server in demos)
+    assert two == single
     assert all(turns == sorted(turns) and turns[-1] > 0 for turns in two)
 
 

@@ -50,7 +50,9 @@ def trained(model):
     plain, tokenizer = model
     config = peft.LoraConfig(r=8, lora_alpha=16, target_modules=["q_proj", "v_proj", "down_proj"])
     adapted = peft.get_peft_model(plain, config)
-    optimizer = torch.optim.AdamW((each for each in adapted.parameters() if each.requires_grad), lr=1e-3)
+    optimizer = torch.optim.AdamW(
+        (parameter for parameter in adapted.parameters() if parameter.requires_grad), lr=1e-3
+    )
     texts = windows(tokenizer, *TRAINED)
     order = torch.randperm(len(texts)).tolist()
     for step in range(STEPS):

@@ -62,15 +62,17 @@ def test_a_request_is_seen_cancelled_and_recorded_whichever_worker_has_it(server
             raw = stream(server, 4000)
             name, chunks = raw.headers["x-request-id"], raw.parse()
             server.wait_for(
-                lambda name=name: any(request["id"] == name for each in seen for request in each["requests"])
+                lambda name=name: any(
+                    request["id"] == name for snapshot in seen for request in snapshot["requests"]
+                )
             )
             assert httpx.post(f"{server.url}/v1/requests/{name}/cancel").json() == {
                 "id": name,
                 "cancelled": True,
             }
             assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "abort"
-            server.wait_for(lambda name=name: any(one["id"] == name for one in seen[-1]["recent"]))
-            record = next(one for one in seen[-1]["recent"] if one["id"] == name)
+            server.wait_for(lambda name=name: any(request["id"] == name for request in seen[-1]["recent"]))
+            record = next(request for request in seen[-1]["recent"] if request["id"] == name)
             assert (record["finish"], record["stream"]) == ("abort", True)
             assert {span["path"] for span in record["spans"]} == {
                 node["path"] for node in seen[-1]["nodes"] if "." not in node["path"]
@@ -82,7 +84,7 @@ def test_a_killed_engine_is_down_and_back_in_one_stream(server):
     with watched(server) as seen:
         server.wait_for(lambda: seen and seen[-1]["engines"][0]["state"] == "ready")
         pid = seen[-1]["engines"][0]["pid"]
-        recent = {one["id"] for one in seen[-1]["recent"]}
+        recent = {request["id"] for request in seen[-1]["recent"]}
         server.process.send_signal(signal.SIGSTOP)  # it would start the engine again within a second
         try:
             server.host().kill()
@@ -93,7 +95,7 @@ def test_a_killed_engine_is_down_and_back_in_one_stream(server):
         server.wait_for(lambda: seen[-1]["engines"][0]["state"] == "ready")
         server.wait_for(lambda: [model["state"] for model in seen[-1]["models"]] == ["ready"])
     assert seen[-1]["engines"][0]["pid"] != pid
-    assert recent <= {one["id"] for one in seen[-1]["recent"]}  # workers have sent them again
+    assert recent <= {request["id"] for request in seen[-1]["recent"]}  # workers have sent them again
 
 
 @pytest.mark.breadth

@@ -195,16 +195,16 @@ def spent(usage):
 
 def added(choices, text, gathered):
     """Choice → its pieces as one; `text` gives a piece's texts, `gathered` the names of its lists."""
-    found = defaultdict(lambda: defaultdict(str))
+    wholes = defaultdict(lambda: defaultdict(str))
     for choice in choices:
-        one = found[choice["index"]]
+        joined = wholes[choice["index"]]
         for name, value in text(choice).items():
-            one[name] += value or ""
+            joined[name] += value or ""
         for name in gathered:
-            one[name] = [*one[name], *(choice.get(name) or [])]
+            joined[name] = [*joined[name], *(choice.get(name) or [])]
         if choice["finish_reason"] is not None:
-            one["end"] = (choice["finish_reason"], choice["stop_reason"])
-    return {index: dict(one) for index, one in found.items()}
+            joined["end"] = (choice["finish_reason"], choice["stop_reason"])
+    return {index: dict(joined_choice) for index, joined_choice in wholes.items()}
 
 
 def chat_texts(choice):
@@ -227,8 +227,8 @@ def test_chat(both, name):
     pieces = [choice for event in events for choice in event["choices"]]
     expected = added(whole["choices"], chat_texts, ["token_ids"])
     streamed = added(pieces, chat_texts, ["token_ids"])
-    assert {at: drop_empty(one) for at, one in streamed.items()} == {
-        at: drop_empty(one) for at, one in expected.items()
+    assert {at: drop_empty(choice) for at, choice in streamed.items()} == {
+        at: drop_empty(choice) for at, choice in expected.items()
     }
     assert spent(events[-1]["usage"]) == spent(whole["usage"])
     for field in ("prompt_token_ids", "prompt_text"):

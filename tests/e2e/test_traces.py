@@ -110,7 +110,7 @@ def test_spans_lie_within_their_parents_and_add_up(send, received):
     _, root = send("/v1/chat/completions", body(max_tokens=30, ignore_eos=True))
     for child in received.below(root):
         assert root.start_ns <= child.start_ns <= child.end_ns <= root.end_ns
-    engine = next(each for each in received.below(root) if each.name == "generated")
+    engine = next(span for span in received.below(root) if span.name == "generated")
     queue, prefill, decode = received.below(engine)
     assert (queue.end_ns, prefill.end_ns) == (
         pytest.approx(prefill.start_ns, abs=2),

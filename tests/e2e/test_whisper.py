@@ -100,9 +100,9 @@ def test_its_text_is_that_of_transformers(served, tmp_path, number, form):
 
 def test_its_beams_are_those_of_transformers(tmp_path):
     """Searches and a greedy text side by side over two cuts; all of them are set back in between."""
-    found = read_whisper(WEIGHTS)
-    model = hf.WhisperForConditionalGeneration(hf.WhisperConfig.from_dict(found.config)).eval()
-    floats = {name: torch.tensor(np.array(weight, np.float32)) for name, weight in found.weights.items()}
+    weights = read_whisper(WEIGHTS)
+    model = hf.WhisperForConditionalGeneration(hf.WhisperConfig.from_dict(weights.config)).eval()
+    floats = {name: torch.tensor(np.array(weight, np.float32)) for name, weight in weights.weights.items()}
     model.load_state_dict(floats, strict=False)
     start, no_times = 50257, 50362
     model.generation_config = hf.GenerationConfig(

@@ -38,8 +38,8 @@ def test_the_nodes_are_those_of_the_drawing_in_its_order(name):
 
 
 def test_a_body_is_within_its_node_and_reads_the_step():
-    made = outline(FOUND["braid-demo"].graph)
-    (engine,) = [node for node in made.nodes if node.body]
+    drawn = outline(FOUND["braid-demo"].graph)
+    (engine,) = [node for node in drawn.nodes if node.body]
     assert (engine.path, engine.root, engine.root_type, engine.process) == (
         "generated",
         "step",
@@ -48,7 +48,7 @@ def test_a_body_is_within_its_node_and_reads_the_step():
     )
     assert [node.path for node in engine.body] == ["generated.logits", "generated.allowed", "generated.next"]
     assert engine.settings["cache.memory_gb"] == 0.25
-    assert (made.nodes[0].process, made.request, made.reply) == (
+    assert (drawn.nodes[0].process, drawn.request, drawn.reply) == (
         "worker",
         "GenerationInput",
         "Stream[ReplyUpdate]",

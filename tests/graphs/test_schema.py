@@ -78,16 +78,16 @@ def test_only_known_keywords_are_used():
     def keywords(rule: Any) -> set[str]:
         if not isinstance(rule, dict):
             return set()
-        found = set(rule)
+        names = set(rule)
         for key in ("properties", "$defs"):
-            for each in rule.get(key, {}).values():
-                found |= keywords(each)
+            for branch in rule.get(key, {}).values():
+                names |= keywords(branch)
         for key in ("items", "additionalProperties", "propertyNames", "not"):
-            found |= keywords(rule.get(key))
+            names |= keywords(rule.get(key))
         for key in ("anyOf", "oneOf"):
-            for each in rule.get(key, []):
-                found |= keywords(each)
-        return found
+            for branch in rule.get(key, []):
+                names |= keywords(branch)
+        return names
 
     assert keywords(SCHEMA) <= {*KEYWORDS, *ANNOTATIONS}
 

@@ -31,14 +31,14 @@ def test_logprobs_ranks_and_alternatives_are_those_of_a_full_sort(num_rows, voca
     logits[random.random(logits.shape) < 0.2] = -np.inf
     logits[:, 0] = 1.5
     before = logits.copy()
-    found = gather_logprobs(logits, np.arange(num_rows), tokens, k)
+    gathered = gather_logprobs(logits, np.arange(num_rows), tokens, k)
     np.testing.assert_array_equal(logits, before)
     for row in range(num_rows):
         logprob, rank, top_ids, top = plain(logits[row], tokens[row], k)
-        assert found.ranks[row] == rank
-        assert found.top_ids[row].tolist() == top_ids
-        np.testing.assert_allclose(found.chosen[row], logprob, atol=2e-5)
-        np.testing.assert_allclose(found.top[row], top, atol=2e-5)
+        assert gathered.ranks[row] == rank
+        assert gathered.top_ids[row].tolist() == top_ids
+        np.testing.assert_allclose(gathered.chosen[row], logprob, atol=2e-5)
+        np.testing.assert_allclose(gathered.top[row], top, atol=2e-5)
 
 
 def test_only_the_named_rows_are_reported_in_their_order():

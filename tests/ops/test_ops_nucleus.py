@@ -64,9 +64,9 @@ def test_a_nucleus_of_any_size_is_that_of_a_full_sort(shape, share):
         total = float(blocks.sum(dtype=np.float64))
         wanted = share * total
         sizes = range(size_of(weights, wanted - total * 3e-7), size_of(weights, wanted + total * 3e-7) + 1)
-        found = nucleus(weights, wanted, total)
-        assert np.count_nonzero(found) in sizes
-        np.testing.assert_array_equal(found, first(weights, np.count_nonzero(found)))
+        kept = nucleus(weights, wanted, total)
+        assert np.count_nonzero(kept) in sizes
+        np.testing.assert_array_equal(kept, first(weights, np.count_nonzero(kept)))
         for floor in (0.5, 0.01):
             heavy = float(weights[weights >= floor].sum())
             if heavy < wanted:

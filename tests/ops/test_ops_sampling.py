@@ -82,8 +82,8 @@ def test_greedy_takes_the_largest_and_the_lowest_of_equals(batch):
 def test_filtered_rows_draw_what_the_plain_reference_draws(batch):
     logits, temperature, min_p, top_k, top_p, uniform = batch
     vocab = logits.shape[1]
-    found = draw_filtered(logits, np.arange(len(logits)), temperature, min_p, top_k, top_p, uniform)
-    for row, token in enumerate(found.tolist()):
+    drawn = draw_filtered(logits, np.arange(len(logits)), temperature, min_p, top_k, top_p, uniform)
+    for row, token in enumerate(drawn.tolist()):
         weights = plain_weights(logits[row], temperature[row])
         if top_k[row] < vocab or min_p[row] > 0:
             kept = plain_kept(weights, min_p[row], top_k[row], top_p[row])
@@ -120,13 +120,13 @@ def test_top_p_keeps_exactly_the_nucleus_whether_it_is_small_or_large(vocab, sca
     nucleus = sorted(plain_kept(plain_weights(row, 1.0), 0, vocab, 0.8))
     uniform = column([0, 0.25, 0.5, 0.75, 1 - 2**-24])
     same = np.zeros(5, np.int64)
-    found = draw_filtered(
+    drawn = draw_filtered(
         row[None], same, np.ones(5, F), np.zeros(5, F), same + vocab, np.full(5, 0.8, F), uniform
     )
-    assert set(found.tolist()) <= set(nucleus)
-    assert found[0] == nucleus[0]
+    assert set(drawn.tolist()) <= set(nucleus)
+    assert drawn[0] == nucleus[0]
     if scale < 1:
-        assert found[-1] == nucleus[-1]
+        assert drawn[-1] == nucleus[-1]
 
 
 def test_top_k_of_many_finds_exactly_k_and_the_lowest_of_equals():
@@ -154,11 +154,11 @@ def test_short_lists_of_a_large_vocabulary_keep_what_a_full_sort_keeps(shape, te
     weights, same = plain_weights(row, temperature), np.zeros(num, np.int64)
     uniform, full = random.random(num, dtype=F), lambda value: np.full(num, value, F)
     for min_p, top_k, top_p in [(0, 40, 1), (0, 300, 0.9), (0.3, vocab, 1), (0.05, 25, 0.7), (1, vocab, 1)]:
-        found = draw_filtered(
+        drawn = draw_filtered(
             row[None], same, full(temperature), full(min_p), same + top_k, full(top_p), uniform
         )
         kept = plain_kept(weights, min_p, top_k, top_p)
-        assert found.tolist() == [plain_draw(weights, kept, one) for one in uniform]
+        assert drawn.tolist() == [plain_draw(weights, kept, chance) for chance in uniform]
 
 
 def test_the_smallest_number_does_not_draw_an_id_that_is_next_to_impossible():
@@ -197,13 +197,13 @@ def test_a_row_without_a_finite_maximum_draws_evenly_among_its_maxima(odd):
     logits[0, [3, 6]] = odd
     weights = plain_weights(logits[0], 1.0)
     assert sum(weights) == (2 if odd != -np.inf else 9)
-    rows, one = np.array([0]), np.ones(1, F)
+    rows, ones = np.array([0]), np.ones(1, F)
     for uniform in (0, 0.3, 0.6, 0.99):
-        u = one * F(uniform)
-        assert draw(logits, rows, one, u)[0] == plain_draw(weights, range(9), uniform)
+        u = ones * F(uniform)
+        assert draw(logits, rows, ones, u)[0] == plain_draw(weights, range(9), uniform)
         for min_p, top_k, top_p in [(0, 8, 1), (0.1, 9, 1), (0, 9, 0.9), (0.1, 1, 0.5)]:
-            found = draw_filtered(logits, rows, one, one * F(min_p), np.array([top_k]), one * F(top_p), u)
-            assert found[0] == plain_draw(weights, plain_kept(weights, min_p, top_k, top_p), uniform)
+            drawn = draw_filtered(logits, rows, ones, ones * F(min_p), np.array([top_k]), ones * F(top_p), u)
+            assert drawn[0] == plain_draw(weights, plain_kept(weights, min_p, top_k, top_p), uniform)
 
 
 @pytest.mark.parametrize("top_k", [5, 50])
@@ -230,12 +230,12 @@ def test_drawn_ids_are_distributed_as_their_weights(name):
     uniform = uniforms(np.full(num, 11, np.uint64), np.arange(num, dtype=np.uint64))
     same, full = np.zeros(num, np.int64), lambda value: np.full(num, value, F)
     if name == "free":
-        found = draw(row[None], same, full(temperature), uniform)
+        drawn = draw(row[None], same, full(temperature), uniform)
     else:
-        found = draw_filtered(
+        drawn = draw_filtered(
             row[None], same, full(temperature), full(min_p), same + top_k, full(top_p), uniform
         )
-    counts = np.bincount(found, minlength=6)
+    counts = np.bincount(drawn, minlength=6)
     assert counts.sum() == counts[kept].sum()
     expected = np.array([weights[token] for token in kept]) / sum(weights[token] for token in kept) * num
     assert (
@@ -276,7 +276,9 @@ def test_a_row_draws_bit_by_bit_the_same_alone_and_in_any_batch(vocab, monkeypat
     sums = []
     find = sampling.find_blocks
     monkeypatch.setattr(
-        sampling, "find_blocks", lambda found, chances: sums.append(found) or find(found, chances)
+        sampling,
+        "find_blocks",
+        lambda chosen_blocks, chances: sums.append(chosen_blocks) or find(chosen_blocks, chances),
     )
 
     def tokens(order, part_values):
@@ -294,7 +296,7 @@ def test_a_row_draws_bit_by_bit_the_same_alone_and_in_any_batch(vocab, monkeypat
     alone = [tokens(np.array([row]), 2**17) for row in range(num)]
     for i, values in enumerate(together):
         np.testing.assert_array_equal(values, backwards[i][::-1])
-        np.testing.assert_array_equal(values, [one[i][0] for one in alone])
+        np.testing.assert_array_equal(values, [row[i][0] for row in alone])
 
 
 SHAPES = ["flat", "peaked", "coarse", "equal", "mostly impossible", "impossible", "infinite", "nan"]
@@ -352,10 +354,10 @@ def test_every_mix_of_parameters_on_every_shape_of_row(shape, vocab):
     random = np.random.default_rng(0)
     temperature, uniform = random.choice(column([0.7, 1, 1.3]), num), random.random(num, dtype=F)
     batch = np.broadcast_to(row, (num, vocab))
-    found = draw_filtered(
+    drawn = draw_filtered(
         batch, np.arange(num), temperature, min_p.astype(F), top_k, top_p.astype(F), uniform
     )
-    for i, token in enumerate(found.tolist()):
+    for i, token in enumerate(drawn.tolist()):
         expect_drawn(row, token, temperature[i], min_p[i], top_k[i], top_p[i], uniform[i])
     free = draw(batch, np.arange(num), temperature, uniform)
     for i, token in enumerate(free.tolist()):

@@ -70,7 +70,7 @@ def test_a_base_path_may_be_a_model_file_or_lead_elsewhere(tmp_path):
     config = read_config(
         write(tmp_path / "config", [entries[1], {**entries[0], "base_path": "../other/7/dummy.xml"}])
     )
-    assert [(each.name, each.version, each.file) for each in config] == [
+    assert [(servable.name, servable.version, servable.file) for servable in config] == [
         ("a", 1, "dummy.xml"),
         ("b", 7, "dummy.xml"),
     ]
@@ -140,13 +140,16 @@ def test_an_entry_that_cannot_be_looked_into_fails_alone(tmp_path, monkeypatch):
 
     model(tmp_path / "foreign", 1)
     monkeypatch.setattr(config_file, "classic_servables", refusing)
-    found = {
-        each.name: each for each in scan(write(tmp_path, [{"name": n} for n in ("foreign", "good", "loop")]))
+    servables = {
+        servable.name: servable
+        for servable in scan(write(tmp_path, [{"name": n} for n in ("foreign", "good", "loop")]))
     }
-    assert list(found) == ["foreign", "good", "loop"]
-    assert "foreign: cannot be looked into: [Errno 13] Permission denied" in fault(found["foreign"].servable)
-    assert "loop" in fault(found["loop"].servable)
-    assert line(found["good"].servable)["path"] == "dummy.xml"
+    assert list(servables) == ["foreign", "good", "loop"]
+    assert "foreign: cannot be looked into: [Errno 13] Permission denied" in fault(
+        servables["foreign"].servable
+    )
+    assert "loop" in fault(servables["loop"].servable)
+    assert line(servables["good"].servable)["path"] == "dummy.xml"
 
 
 def test_a_fault_has_the_line_of_its_entry_in_the_file_that_lists_it(tmp_path):
@@ -156,13 +159,13 @@ def test_a_fault_has_the_line_of_its_entry_in_the_file_that_lists_it(tmp_path):
     nested = [{"config": {"name": "nested", "base_path": "none"}}]
     (tmp_path / "good" / "subconfig.json").write_text(json.dumps({"model_config_list": nested}, indent=1))
     (tmp_path / "config.json").write_text(json.dumps({"model_config_list": entries}, indent=1))
-    found = {each.name: each for each in read_config(tmp_path / "config.json")}
+    servables = {servable.name: servable for servable in read_config(tmp_path / "config.json")}
     for name, said in (
         ("bad", r"^config.json:10: bad: shape \(x\)"),
         ("nested", "^subconfig.json:5: nested: its"),
     ):
         with pytest.raises(GraphError, match=said):
-            found[name].graph_text(None)
+            servables[name].graph_text(None)
 
 
 def test_braid_device_takes_the_place_of_others(tmp_path):
@@ -225,14 +228,15 @@ def test_graphs_groups_and_subconfigs(tmp_path):
     sub = {"model_config_list": [{"config": {"name": "part"}}]}
     (tmp_path / "pipe" / "subconfig.json").write_text(json.dumps(sub))
     entries = [{"name": "e", "graph_path": "my.pbtxt", "group_name": "permanent"}]
-    found = {
-        each.name: each for each in scan(write(tmp_path, entries, mediapipe_config_list=[{"name": "pipe"}]))
+    servables = {
+        servable.name: servable
+        for servable in scan(write(tmp_path, entries, mediapipe_config_list=[{"name": "pipe"}]))
     }
-    assert sorted(found) == ["e", "part", "pipe"]
-    assert found["e"].group == "permanent"
-    assert "task: embed" in found["e"].graph_text()
+    assert sorted(servables) == ["e", "part", "pipe"]
+    assert servables["e"].group == "permanent"
+    assert "task: embed" in servables["e"].graph_text()
     with pytest.raises(GraphError, match="pipe/graph.pbtxt:1: the graph has no OpenVINOInferenceCalculator"):
-        found["pipe"].graph_text()
+        servables["pipe"].graph_text()
 
 
 def test_what_config_json_says_is_part_of_the_fingerprint(tmp_path):
@@ -272,15 +276,15 @@ def pipe(tmp_path, *lines):
 
 
 def test_a_graph_of_two_models_in_any_order_of_nodes(tmp_path):
-    found = pipe(
+    servables = pipe(
         tmp_path,
         inference("two", ["A:mid", "B:in2"], "S:out"),
         session("two"),
         inference("one", ["b:in1"], "a:mid"),
         session("one"),
     )
-    body = read(found.graph_text(None)).data["nodes"]["result"]["body"]
-    assert found.folder == tmp_path.resolve()
+    body = read(servables.graph_text(None)).data["nodes"]["result"]["body"]
+    assert servables.folder == tmp_path.resolve()
     assert body == {
         "model_1": {"type": "tensor_model", "from": "batch", "path": "one/1/dummy.xml",
                     "inputs": {"b": "in1"}, "outputs": {"a": "mid"}},

@@ -146,7 +146,7 @@ def test_tensors_have_the_names_of_streams_and_each_version_is_asked(server):
         return reply["outputs"][0]["name"], reply["outputs"][0]["data"][0]
 
     described = httpx.get(f"{server.url}/v2/models/pipe").json()
-    assert [each["name"] for each in described["inputs"] + described["outputs"]] == ["in1", "out"]
+    assert [tensor["name"] for tensor in described["inputs"] + described["outputs"]] == ["in1", "out"]
     assert infer("pipe", "in1") == ("out", 2.0)
     assert infer("dummy", "b") == ("a", 2.0)
     assert infer("dummy/versions/1", "b") == ("a", 1.0)
@@ -165,7 +165,7 @@ def test_a_half_written_config_file_changes_nothing_and_a_whole_one_is_taken(ser
     assert len(loaded(client)) == 5
     config = json.loads(whole)
     config["model_config_list"] = [
-        each for each in config["model_config_list"] if each["config"]["name"] != "dummy"
+        entry for entry in config["model_config_list"] if entry["config"]["name"] != "dummy"
     ]
     file.write_text(json.dumps(config))
     server.process.send_signal(1)

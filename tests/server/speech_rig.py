@@ -93,9 +93,11 @@ def form(file: bytes | None = None, /, **fields: Any) -> tuple[bytes, dict[str, 
     """A body and its headers; a name that ends with `[]` is written with `__`."""
     lines = []
     for name, value in fields.items():
-        for each in value if isinstance(value, list) else [value]:
+        for value_there in value if isinstance(value, list) else [value]:
             name = name.replace("__", "[]")
-            lines.append(f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{each}\r\n')
+            lines.append(
+                f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value_there}\r\n'
+            )
     head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n'
     body = "".join(lines).encode()
     if file is not None:

@@ -59,15 +59,15 @@ def missing(name):
     raise doctor_command.PackageNotFoundError(name)
 
 
-@pytest.mark.parametrize("found", [True, False])
-def test_check_asks_for_the_layers_where_there_are_kernels(tmp_path, monkeypatch, found):
+@pytest.mark.parametrize("kernels", [True, False])
+def test_check_asks_for_the_layers_where_there_are_kernels(tmp_path, monkeypatch, kernels):
     from fake_decoder import write_fake_model
 
     write_fake_model(tmp_path / "m")
     calls = []
-    monkeypatch.setattr(cpu_kernels, "kernel_library", lambda engine: tmp_path if found else None)
+    monkeypatch.setattr(cpu_kernels, "kernel_library", lambda engine: tmp_path if kernels else None)
     monkeypatch.setattr(cpu_kernels, "describe", lambda: "as in other tests")
     monkeypatch.setattr("server.cli.subprocess.call", lambda command: calls.append(command[2:]) or 0)
     result = CliRunner().invoke(main, ["check", str(tmp_path)])
     assert result.exit_code == 0, result.output
-    assert calls == ([["-m", "tools.kernel_layers", str(tmp_path)]] if found else [])
+    assert calls == ([["-m", "tools.kernel_layers", str(tmp_path)]] if kernels else [])

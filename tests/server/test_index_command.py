@@ -79,8 +79,8 @@ def test_odd_files_are_named_and_the_rest_is_indexed(models, tmp_path):
     assert "left out: unreadable.txt: [Errno" in written.output
     assert "documents: 2 added" in written.output
     with Local(models) as braid:
-        found = braid.search("whales", model="handbook", top=1)
-    assert [(hit.document, hit.attributes) for hit in found] == [("odd\\xff.md", {"filename": "odd\\xff.md"})]
+        hits = braid.search("whales", model="handbook", top=1)
+    assert [(hit.document, hit.attributes) for hit in hits] == [("odd\\xff.md", {"filename": "odd\\xff.md"})]
 
 
 @pytest.mark.parametrize(

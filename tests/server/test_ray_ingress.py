@@ -157,7 +157,7 @@ def replied(*replies, body=b"{}", headers=(JSON,), path="/v1/chat/completions", 
     scope = {"type": "http", "path": path, "headers": list(headers)}
     asyncio.run(SessionFinder(app)(scope, receive, send))
     assert left == [], "no reply is waited for"
-    return (got[0]["status"] if got else None), b"".join(each.get("body", b"") for each in got), keys
+    return (got[0]["status"] if got else None), b"".join(message.get("body", b"") for message in got), keys
 
 
 @pytest.mark.parametrize("refusal", [503, None], ids=["503", "no reply"])

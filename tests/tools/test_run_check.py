@@ -29,10 +29,10 @@ def test_where_a_decoder_parts_from_itself_is_said(check, monkeypatch):
     honest = run_check.prompt_logits
 
     def forgetful(session, prompts, step_tokens):
-        found = honest(session, prompts, step_tokens)
+        logits = honest(session, prompts, step_tokens)
         if step_tokens == run_check.CHUNK:
-            found[1][prompts[1].rows >= run_check.CHUNK] = found[1][0]
-        return found
+            logits[1][prompts[1].rows >= run_check.CHUNK] = logits[1][0]
+        return logits
 
     monkeypatch.setattr(run_check, "prompt_logits", forgetful)
     result = check()

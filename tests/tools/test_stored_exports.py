@@ -12,20 +12,20 @@ def export(tmp_path, monkeypatch):
     """`export(*options)` → the text of the export of a source, with a number that counts how many were made."""
     monkeypatch.setattr(stored_exports, "STORED", tmp_path / "stored")
     stored_exports._current.cache_clear()
-    made = []
+    exports = []
     (tmp_path / "source").mkdir()
 
     def run(*options):
         folder = tmp_path / f"export-{len(list(tmp_path.iterdir()))}"
 
         def make():
-            made.append(options)
+            exports.append(options)
             folder.mkdir()
             (folder / "model").write_text((tmp_path / "source" / "weights").read_text())
 
         text = (stored_export(tmp_path / "source", folder, make, *options) / "model").read_text()
         (folder / "model").write_text("changed by a test")
-        return text, len(made)
+        return text, len(exports)
 
     yield run
     stored_exports._current.cache_clear()

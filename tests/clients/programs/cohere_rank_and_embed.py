@@ -56,8 +56,8 @@ def embedded() -> None:
     assert math.isclose(dot(embeddings.float_[0], embeddings.float_[0]), 1, abs_tol=1e-4)
     assert len(embeddings.int8[0]) == len(embeddings.uint8[0]) == size
     assert len(embeddings.binary[0]) == len(embeddings.ubinary[0]) == size // 8
-    assert all(-128 <= one <= 127 for one in embeddings.binary[0])
-    assert [one - 128 for one in embeddings.ubinary[0]] == embeddings.binary[0]
+    assert all(-128 <= byte <= 127 for byte in embeddings.binary[0])
+    assert [byte - 128 for byte in embeddings.ubinary[0]] == embeddings.binary[0]
     decoded = struct.unpack(f"<{size}f", base64.b64decode(embeddings.base64[0]))
     assert max(abs(a - b) for a, b in zip(decoded, embeddings.float_[0], strict=True)) < 1e-6
     assert reply.texts == PASSAGES

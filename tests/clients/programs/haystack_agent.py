@@ -87,8 +87,10 @@ def retrieval() -> None:
     pipeline.add_component("embedder", OpenAITextEmbedder(model="braid-embed", **COMMON))
     pipeline.add_component("retriever", InMemoryEmbeddingRetriever(store, top_k=1))
     pipeline.connect("embedder.embedding", "retriever.query_embedding")
-    found = pipeline.run({"embedder": {"text": "What is the capital of France?"}})["retriever"]["documents"]
-    assert [document.content for document in found] == [passages[1]]
+    retrieved = pipeline.run({"embedder": {"text": "What is the capital of France?"}})["retriever"][
+        "documents"
+    ]
+    assert [document.content for document in retrieved] == [passages[1]]
 
 
 run([chat, stream, agent, structured, retrieval])

@@ -72,7 +72,7 @@ def tools() -> None:
 
 def tool_loop() -> None:
     """Three questions, each to one of three tools that say words, an error and a number."""
-    by_name = {one.name: one for one in (get_weather, set_timer, get_stock_price)}
+    by_name = {function.name: function for function in (get_weather, set_timer, get_stock_price)}
     model = ChatOpenAI(**COMMON, temperature=0).bind_tools(list(by_name.values()))
     asked = {
         "What is the weather in Oslo?": ("get_weather", {"city": "Oslo"}, "22 degrees and sunny"),

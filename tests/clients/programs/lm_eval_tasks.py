@@ -75,15 +75,17 @@ def log_likelihoods(found: dict[str, object]) -> list[float]:
 
 def choices() -> None:
     """The same at any number of requests at once, and equal to what the server says of the whole text."""
-    one, eight = (
+    alone, eight = (
         log_likelihoods(
             evaluate("local-completions", [CHOICE], model_args=ADDRESS | {"num_concurrent": number})
         )
         for number in (1, 8)
     )
-    assert max(abs(a - b) for a, b in zip(one, eight, strict=True)) < 1e-3
-    assert len(one) == len(CAPITALS) ** 2
-    assert abs(one[0] - asked_directly("Question: What is the capital of France?\nAnswer:", " Paris")) < 1e-3
+    assert max(abs(a - b) for a, b in zip(alone, eight, strict=True)) < 1e-3
+    assert len(alone) == len(CAPITALS) ** 2
+    assert (
+        abs(alone[0] - asked_directly("Question: What is the capital of France?\nAnswer:", " Paris")) < 1e-3
+    )
 
 
 def asked_directly(text: str, answer: str) -> float:

@@ -38,8 +38,18 @@ def what_http_says() -> None:
         told, expected = client.get_model_config(model).config, http.get_model_config(model)
         assert (told.name, told.platform, told.backend) == (model, expected["platform"], "braid")
         for ours, theirs in ((told.input, expected["input"]), (told.output, expected["output"])):
-            found = [(each.name, DataType.Name(each.data_type), list(each.dims)) for each in ours]
-            assert found == [(each["name"], each["data_type"], each["dims"]) for each in theirs]
+            described = [
+                (
+                    described_tensor.name,
+                    DataType.Name(described_tensor.data_type),
+                    list(described_tensor.dims),
+                )
+                for described_tensor in ours
+            ]
+            assert described == [
+                (described_tensor["name"], described_tensor["data_type"], described_tensor["dims"])
+                for described_tensor in theirs
+            ]
     (ours,) = client.get_inference_statistics("two").model_stats
     (theirs,) = http.get_inference_statistics("two")["model_stats"]
     assert 0 < ours.inference_count == theirs["inference_count"]
@@ -47,7 +57,7 @@ def what_http_says() -> None:
     assert 0 < ours.inference_stats.compute_infer.ns == theirs["inference_stats"]["compute_infer"]["ns"]
     index = [(model.name, model.version, model.state) for model in client.get_model_repository_index().models]
     assert index == [
-        (each["name"], each["version"], each["state"]) for each in http.get_model_repository_index()
+        (entry["name"], entry["version"], entry["state"]) for entry in http.get_model_repository_index()
     ]
 
 

@@ -137,7 +137,7 @@ def stored_vectors_are_ranked() -> None:
         "documents": [{"token_embeddings": point.vector["colbert"]} for point in points],
     }
     reply = httpx.post(f"{URL}/v1/rerank", json=body, timeout=120).raise_for_status().json()
-    ranked = {points[each["index"]].id: each["relevance_score"] for each in reply["results"]}
+    ranked = {points[result["index"]].id: result["relevance_score"] for result in reply["results"]}
     expected = scores("colbert")[0]
     np.testing.assert_allclose([ranked[i] for i in range(20)], expected[:20], atol=1e-3)
 
@@ -158,16 +158,15 @@ def milvus() -> None:
         indexes.add_index("sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="IP")
         client.create_collection("texts", schema=schema, index_params=indexes)
         rows = [
-            {"id": i, "dense": each["embedding"], "sparse": integer_keys(each)}
-            for i, each in enumerate(by_id)
+            {"id": i, "dense": row["embedding"], "sparse": integer_keys(row)} for i, row in enumerate(by_id)
         ]
         client.insert("texts", rows)
         client.load_collection("texts")
-        dense, sparse = [each["embedding"] for each in queries_by_id], [*map(integer_keys, queries_by_id)]
+        dense, sparse = [row["embedding"] for row in queries_by_id], [*map(integer_keys, queries_by_id)]
         for kind, data in (("dense", dense), ("sparse", sparse)):
             hits = client.search("texts", data=data, anns_field=kind, limit=LIMIT, consistency_level="Strong")
-            found = [([hit["id"] for hit in own], [hit["distance"] for hit in own]) for own in hits]
-            check(found, scores(kind))
+            searched = [([hit["id"] for hit in own], [hit["distance"] for hit in own]) for own in hits]
+            check(searched, scores(kind))
         client.close()
 
 

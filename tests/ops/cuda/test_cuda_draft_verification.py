@@ -51,12 +51,12 @@ def test_a_greedy_run_in_every_order_of_threads(device, num_true):
     if num_true < 4:
         draft_tokens[num_true::5] = (best[num_true::5] + 1) % vocab
     on_device = device.upload(logits)
-    found = CudaSamplingOps(device).choose(on_device, RowSampling(*parameters(random, 600)), draft_tokens)
+    chosen = CudaSamplingOps(device).choose(on_device, RowSampling(*parameters(random, 600)), draft_tokens)
     assert (
-        found.tolist()
+        chosen.tolist()
         == numpy_ops.choose(logits, RowSampling(*parameters(random, 600)), draft_tokens).tolist()
     )
-    assert found.reshape(-1, 5).tolist() == [
+    assert chosen.reshape(-1, 5).tolist() == [
         [*row[: num_true + 1], *[NO_TOKEN] * (4 - num_true)] for row in best.reshape(-1, 5).tolist()
     ]
     np.testing.assert_array_equal(on_device, logits)

@@ -13,16 +13,16 @@ F = np.float32
 
 def compare(device, logits, rows, tokens, k):
     on_device = device.upload(logits)
-    found = CudaSamplingOps(device).gather_logprobs(on_device, rows, tokens, k)
+    gathered = CudaSamplingOps(device).gather_logprobs(on_device, rows, tokens, k)
     expected = numpy_ops.gather_logprobs(logits, rows, tokens, k)
     np.testing.assert_array_equal(on_device, logits)
-    for one, other in zip(found, expected, strict=True):
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-    assert found.ranks.tolist() == expected.ranks.tolist()
-    assert found.top_ids.tolist() == expected.top_ids.tolist()
+    for column, other in zip(gathered, expected, strict=True):
+        assert (column.dtype, column.shape) == (other.dtype, other.shape)
+    assert gathered.ranks.tolist() == expected.ranks.tolist()
+    assert gathered.top_ids.tolist() == expected.top_ids.tolist()
     within = {"rtol": 2e-6, "atol": 2e-6 + step_of_scale(logits)}
-    np.testing.assert_allclose(found.chosen, expected.chosen, **within)
-    np.testing.assert_allclose(found.top, expected.top, **within)
+    np.testing.assert_allclose(gathered.chosen, expected.chosen, **within)
+    np.testing.assert_allclose(gathered.top, expected.top, **within)
 
 
 def step_of_scale(logits):
@@ -73,13 +73,15 @@ def test_a_row_without_a_finite_maximum_has_no_chances(one_device, odd):
     if odd == -np.inf:
         logits[:] = odd
     ops, rows, tokens = CudaSamplingOps(one_device), np.array([0]), np.array([4])
-    found = ops.gather_logprobs(one_device.upload(logits), rows, tokens, 3)
+    gathered = ops.gather_logprobs(one_device.upload(logits), rows, tokens, 3)
     expected = numpy_ops.gather_logprobs(logits, rows, tokens, 3)
-    assert found.chosen.tolist() == expected.chosen.tolist() == [-np.inf]
-    assert found.top.tolist() == expected.top.tolist() == [[-np.inf] * 3]
-    assert found.ranks.tolist() == expected.ranks.tolist()
+    assert gathered.chosen.tolist() == expected.chosen.tolist() == [-np.inf]
+    assert gathered.top.tolist() == expected.top.tolist() == [[-np.inf] * 3]
+    assert gathered.ranks.tolist() == expected.ranks.tolist()
     likeliest = {np.inf: [4, 9, 49], -np.inf: [0, 1, 2], np.nan: [49, 48, 47]}  # NaN stands last
-    assert found.top_ids.tolist() == [next(ids for key, ids in likeliest.items() if key is odd or key == odd)]
+    assert gathered.top_ids.tolist() == [
+        next(ids for key, ids in likeliest.items() if key is odd or key == odd)
+    ]
 
 
 @pytest.mark.parametrize("k", [MAX_TOP + 1, 300])
@@ -98,9 +100,9 @@ def test_rows_that_were_taken_may_be_asked_and_a_wrong_token_is_refused(one_devi
     taken = ops.take(one_device.upload(logits), np.array([2, 0]))
     rows, tokens = np.array([1, 0]), np.array([5, 6])
     for k in (3, 100):
-        found = ops.gather_logprobs(taken, rows, tokens, k)
+        gathered = ops.gather_logprobs(taken, rows, tokens, k)
         assert (
-            found.top_ids.tolist()
+            gathered.top_ids.tolist()
             == numpy_ops.gather_logprobs(logits[[2, 0]], rows, tokens, k).top_ids.tolist()
         )
     with pytest.raises(IndexError, match="vocabulary"):

@@ -70,12 +70,12 @@ def test_tokens_are_numpys_but_for_a_rounding_in_thousands(gpu, vocab, num):
         random.integers(0, 5000, num).astype(np.uint64),
     )
     on_gpu, ops = gpu.upload(logits), CudaSamplingOps(gpu)
-    found = ops.choose(on_gpu, RowSampling(*batch))
-    assert np.count_nonzero(found != numpy_ops.choose(logits, RowSampling(*batch))) <= 2
-    assert found.tolist() == ops.choose(on_gpu, RowSampling(*batch)).tolist()
+    chosen = ops.choose(on_gpu, RowSampling(*batch))
+    assert np.count_nonzero(chosen != numpy_ops.choose(logits, RowSampling(*batch))) <= 2
+    assert chosen.tolist() == ops.choose(on_gpu, RowSampling(*batch)).tolist()
     order = random.permutation(num)
-    again = ops.choose(gpu.upload(logits[order]), RowSampling(*(one[order] for one in batch)))
-    assert again.tolist() == found[order].tolist()
+    again = ops.choose(gpu.upload(logits[order]), RowSampling(*(column[order] for column in batch)))
+    assert again.tolist() == chosen[order].tolist()
     np.testing.assert_array_equal(gpu.download(on_gpu), logits)
 
 
@@ -90,8 +90,8 @@ def test_guesses_are_verified_where_tokens_are_chosen(gpu):
         numpy_ops.choose(logits, RowSampling(*batch)) + (random.random(700) < 0.2),
     )
     draft_tokens[-1] = -1
-    found = CudaSamplingOps(gpu).choose(gpu.upload(logits), RowSampling(*batch), draft_tokens)
-    assert found.tolist() == numpy_ops.choose(logits, RowSampling(*batch), draft_tokens).tolist()
+    chosen = CudaSamplingOps(gpu).choose(gpu.upload(logits), RowSampling(*batch), draft_tokens)
+    assert chosen.tolist() == numpy_ops.choose(logits, RowSampling(*batch), draft_tokens).tolist()
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf, -np.inf])
@@ -159,7 +159,10 @@ def test_feeds_are_those_of_the_host(gpu, one_device):
 def test_blocks_are_copied_and_swapped_through_pinned_memory(gpu, shape):
     random = np.random.default_rng(2)
     before = [random.integers(0, 60_000, (10, *shape)).astype(np.uint16) for _ in range(4)]
-    pools, pinned = [gpu.upload(one) for one in before], [gpu.pinned((3, *shape), np.uint16) for _ in before]
+    pools, pinned = (
+        [gpu.upload(array) for array in before],
+        [gpu.pinned((3, *shape), np.uint16) for _ in before],
+    )
     cache_blocks.swap_out(gpu, pools, pinned, np.array([[9, 0], [4, 2]], np.int32))
     cache_blocks.copy_blocks(gpu, pools, np.array([[0, 9], [1, 4]], np.int32))
     cache_blocks.swap_in(gpu, pools, pinned, np.array([[0, 1], [2, 0]], np.int32))
@@ -179,8 +182,8 @@ def test_texts_are_pooled_and_projected_as_numpy_does(gpu, dtype):
     weight, bias = random.standard_normal((130, 384)).astype(F), random.standard_normal(130).astype(F)
     for how in host_pooling.POOLINGS:
         pooled, expected = (
-            one.pool(given, lengths, how)
-            for one, given in ((ops, gpu.upload(values)), (host_pooling, values.astype(F)))
+            pooling_ops.pool(values, lengths, how)
+            for pooling_ops, values in ((ops, gpu.upload(values)), (host_pooling, values.astype(F)))
         )
         np.testing.assert_allclose(ops.fetch(pooled), expected, rtol=2e-5, atol=2e-6, err_msg=how)
         wide = ops.dense(pooled, ops.load(weight), ops.load(bias), "tanh")

@@ -45,34 +45,34 @@ def test_convolutions_of_any_size(device, channels, kernel, seed, element, seque
 
 @given(sizes=SIZES, **DRAWN)
 def test_delta_nets_of_any_size(device, sizes, seed, element, sequences):
-    made, (groups, times, value_size, key_size) = drawn(device, seed, element, sequences), sizes
-    count, heads = made.records.num_tokens, groups * times
-    inputs, real = made.of_tokens(
-        made.normal(count, groups, key_size),
-        made.normal(count, groups, key_size),
-        made.normal(count, heads, value_size),
-        -np.abs(made.normal(count, heads)),
-        made.rng.random((count, heads), np.float32),
+    case, (groups, times, value_size, key_size) = drawn(device, seed, element, sequences), sizes
+    count, heads = case.records.num_tokens, groups * times
+    inputs, real = case.of_tokens(
+        case.normal(count, groups, key_size),
+        case.normal(count, groups, key_size),
+        case.normal(count, heads, value_size),
+        -np.abs(case.normal(count, heads)),
+        case.rng.random((count, heads), np.float32),
     )
-    states, before = made.states(heads, value_size, key_size)
-    mixed = recurrent.gated_delta_net(device, inputs, EPSILON, device.upload(made.records.steps), states)
-    compare(made, mixed, states, run_records(made.records, before, delta_cell(real, key_size)))
+    states, before = case.states(heads, value_size, key_size)
+    mixed = recurrent.gated_delta_net(device, inputs, EPSILON, device.upload(case.records.steps), states)
+    compare(case, mixed, states, run_records(case.records, before, delta_cell(real, key_size)))
 
 
 @given(sizes=SIZES, **DRAWN)
 def test_state_spaces_of_any_size(device, sizes, seed, element, sequences):
-    made, (groups, times, head_size, state_size) = drawn(device, seed, element, sequences), sizes
-    count, heads = made.records.num_tokens, groups * times
-    inputs, real = made.of_tokens(
-        made.normal(count, heads, head_size),
-        np.abs(made.normal(count, heads)),
-        made.normal(count, groups, state_size),
-        made.normal(count, groups, state_size),
+    case, (groups, times, head_size, state_size) = drawn(device, seed, element, sequences), sizes
+    count, heads = case.records.num_tokens, groups * times
+    inputs, real = case.of_tokens(
+        case.normal(count, heads, head_size),
+        np.abs(case.normal(count, heads)),
+        case.normal(count, groups, state_size),
+        case.normal(count, groups, state_size),
     )
-    decay = -np.exp(made.normal(heads))
-    states, before = made.states(heads, head_size, state_size)
-    mixed = recurrent.mamba2(device, inputs, device.upload(decay), device.upload(made.records.steps), states)
-    compare(made, mixed, states, run_records(made.records, before, mamba_cell(real, decay)))
+    decay = -np.exp(case.normal(heads))
+    states, before = case.states(heads, head_size, state_size)
+    mixed = recurrent.mamba2(device, inputs, device.upload(decay), device.upload(case.records.steps), states)
+    compare(case, mixed, states, run_records(case.records, before, mamba_cell(real, decay)))
 
 
 def test_rows_beyond_the_widest_kernel_are_refused(one_device):

@@ -213,11 +213,13 @@ def test_a_row_chooses_the_same_alone_and_in_any_batch(one_device):
     rest = parameters(random, num, vocab)
     together = choose(one_device, logits, *rest)
     order = random.permutation(num)
-    shuffled = choose(one_device, logits[order], *(one[order] for one in rest))
+    shuffled = choose(one_device, logits[order], *(column[order] for column in rest))
     assert shuffled.tolist() == together[order].tolist()
     for row in range(0, num, 3):
-        one = slice(row, row + 1)
-        assert choose(one_device, logits[one], *(some[one] for some in rest)).tolist() == [together[row]]
+        own_row = slice(row, row + 1)
+        assert choose(one_device, logits[own_row], *(some[own_row] for some in rest)).tolist() == [
+            together[row]
+        ]
 
 
 def test_every_top_k_from_one_to_all(one_device):

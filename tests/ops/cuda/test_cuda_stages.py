@@ -54,12 +54,12 @@ def test_a_few_steps_of_any_parameters(one_device, params, seed):
     ops = CudaSamplingOps(one_device)
     for _ in range(3):
         values = (random.standard_normal((len(params), VOCAB)) * 3).astype(np.float32)
-        found = sample(Logits(one_device.upload(values), step_of(ours), ops))
+        sampled = sample(Logits(one_device.upload(values), step_of(ours), ops))
         expected = sample(Logits(values, step_of(numpys), numpy_ops))
-        assert found.token_ids.tolist() == expected.token_ids.tolist()
-        check_reports(found.logprobs, expected.logprobs)
+        assert sampled.token_ids.tolist() == expected.token_ids.tolist()
+        check_reports(sampled.logprobs, expected.logprobs)
         for rows in (ours, numpys):
-            for row, token in zip(range(len(params))[::-1], found.token_ids.tolist(), strict=True):
+            for row, token in zip(range(len(params))[::-1], sampled.token_ids.tolist(), strict=True):
                 rows.append(row, token)
 
 

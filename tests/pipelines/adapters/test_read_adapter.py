@@ -83,8 +83,10 @@ def test_parts_of_one_product_are_read_as_one(tmp_path):
     own = read_adapter(tmp_path, fused, max_rank=2).linears["layers.0.self_attn.qkv_proj"]
     x = np.arange(8, dtype=np.float32)
     q, v = (
-        1.5 * weights[f"{each.format(0)}.lora_B.weight"] @ (weights[f"{each.format(0)}.lora_A.weight"] @ x)
-        for each in (Q, V)
+        1.5
+        * weights[f"{linear.format(0)}.lora_B.weight"]
+        @ (weights[f"{linear.format(0)}.lora_A.weight"] @ x)
+        for linear in (Q, V)
     )
     np.testing.assert_allclose(own.b @ (own.a @ x), np.concatenate([q, np.zeros(4), v]), rtol=1e-5)
     with pytest.raises(AdapterError, match="gives 12 numbers; its parts in the adapter are"):

@@ -13,20 +13,20 @@ from pipelines.base.cache_folder import appearing
 @pytest.fixture
 def events(monkeypatch):
     """What was written through to the disk, and the rename, in order."""
-    found = []
+    calls = []
     fsync, rename = os.fsync, Path.rename
 
     def noted_fsync(file):
-        found.append(os.readlink(f"/proc/self/fd/{file}"))
+        calls.append(os.readlink(f"/proc/self/fd/{file}"))
         fsync(file)
 
     def noted_rename(path, target):
-        found.append("renamed")
+        calls.append("renamed")
         return rename(path, target)
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(Path, "rename", noted_rename)
-    return found
+    return calls
 
 
 def test_all_is_on_the_disk_before_a_folder_has_its_name(tmp_path, events):

@@ -271,13 +271,13 @@ def quantized(source):
 def test_weights_of_linear_layers_stay_in_the_file(quantized, tmp_path):
     model = converted(quantized, tmp_path / "cache") / "model.onnx"
     assert GgufSource.read(model.parent) == GgufSource.of([quantized])
-    made = with_codes(model)
-    assert GgufSource.read(made.parent) is None
-    assert made == with_codes(model) == with_codes(made)
-    assert made.is_relative_to(model.parent.parent)
-    sizes = [each.with_name("model.onnx.data").stat().st_size for each in (model, made)]
+    codes_file = with_codes(model)
+    assert GgufSource.read(codes_file.parent) is None
+    assert codes_file == with_codes(model) == with_codes(codes_file)
+    assert codes_file.is_relative_to(model.parent.parent)
+    sizes = [file.with_name("model.onnx.data").stat().st_size for file in (model, codes_file)]
     assert sizes[0] < sizes[1] / 4
-    assert {path.name for path in made.parent.iterdir()} | {NAME} == {
+    assert {path.name for path in codes_file.parent.iterdir()} | {NAME} == {
         path.name for path in model.parent.iterdir()
     }
 
@@ -327,7 +327,7 @@ def test_runs_name_each_row_of_a_weight_in_its_order(quantized):
     ):
         part = WeightPart(replace(tensor, rows=tensor.rows if order is None else len(order)), order)
         runs = np.reshape(list(part.runs()), (-1, 3)).tolist()
-        begins = [begin + step * each for begin, step, count in runs for each in range(count)]
+        begins = [begin + step * number for begin, step, count in runs for number in range(count)]
         rows = [content[begin : begin + row_bytes] for begin in begins]
         wanted = tensor.read() if order is None else tensor.read(order)
         assert rows == [row.tobytes() for row in wanted]

@@ -54,7 +54,9 @@ def routed(folder, mixture, **others):
     """The chosen experts and the weights of all experts, float [tokens, experts], 0 for the others."""
     import onnxruntime
 
-    named = {"ffn_gate_inp.weight": WEIGHT} | {name.replace("__", "."): each for name, each in others.items()}
+    named = {"ffn_gate_inp.weight": WEIGHT} | {
+        name.replace("__", "."): values for name, values in others.items()
+    }
     tensors = {f"blk.0.{name}": tensor(name, values) for name, values in named.items()}
     with OnnxWriter(folder) as writer:
         read = ir.val("read", ir.DataType.FLOAT, [1, "tokens", WIDTH])
@@ -116,8 +118,8 @@ def test_sigmoids_with_a_correction_in_groups_are_those_of_deepseek(tmp_path, gr
     router.e_score_correction_bias.data = torch.tensor(above)
     chosen, weights = router(torch.tensor(ROWS))
     mixture = Mixture(EXPERTS, USED, Routing(SIGMOID), 2.5, groups, groups_used)
-    given = routed(tmp_path, mixture, exp_probs_b__bias=above)
-    np.testing.assert_allclose(given, spread(weights, chosen), atol=1e-6)
+    routed_weights = routed(tmp_path, mixture, exp_probs_b__bias=above)
+    np.testing.assert_allclose(routed_weights, spread(weights, chosen), atol=1e-6)
 
 
 def test_a_negative_correction_chooses_no_other_group(tmp_path):

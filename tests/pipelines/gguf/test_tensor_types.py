@@ -43,19 +43,19 @@ def test_blocks_are_their_dequantized_weights(number):
     kind = TENSOR_TYPES[number]
     raw = blocks_of(kind)
     with np.errstate(all="ignore"):
-        given = weights(kind, kind.read(raw.copy()))
+        values = weights(kind, kind.read(raw.copy()))
         if kind.name in BIT_TYPES:
             wanted = by_bits(raw, *BIT_TYPES[kind.name])
         else:
             wanted = gguf.quants.dequantize(raw.reshape(ROWS, -1), Type(number))
-    finite = np.isfinite(wanted) & np.isfinite(given)
+    finite = np.isfinite(wanted) & np.isfinite(values)
     assert finite.mean() > 0.85, "random float16 are finite but for one in 32"
     if kind.has_zeros:  # a least weight becomes a zero point, which is rounded once
         scale = np.nanmax(np.where(finite, abs(wanted), 0).reshape(ROWS, -1, kind.block), -1, keepdims=True)
-        errors = abs(given - wanted).reshape(ROWS, -1, kind.block) / np.maximum(scale, 1e-30)
+        errors = abs(values - wanted).reshape(ROWS, -1, kind.block) / np.maximum(scale, 1e-30)
         assert np.where(finite.reshape(errors.shape), errors, 0).max() < 1e-5
     else:
-        np.testing.assert_array_equal(given[finite], wanted[finite])
+        np.testing.assert_array_equal(values[finite], wanted[finite])
 
 
 def test_every_quantized_type_of_the_package_is_read():

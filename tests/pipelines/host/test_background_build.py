@@ -27,7 +27,7 @@ def start(tmp_path, monkeypatch, caplog):
     def start_and_wait(device=None):
         caplog.clear()
         background_build.start_build(device)
-        for thread in [each for each in threading.enumerate() if each.name == "kernels"]:
+        for thread in [started for started in threading.enumerate() if started.name == "kernels"]:
             thread.join(PATIENCE_S)
             assert not thread.is_alive()
         return [record.getMessage() for record in caplog.records]

@@ -418,8 +418,10 @@ def test_texts_in_flight_are_shown_and_can_be_cancelled_by_name(over, held):
     view, num_cancelled, answer, in_flight = over(scene)
     (node,) = view.nodes
     assert (node.node, node.kind, node.blocks, node.block_map) == ("rows", "pooling", None, None)
-    assert [one.name for one in node.sequences] == ["mine", "yours", "mine"]
-    assert {(one.prompt_tokens, one.output_tokens) for one in node.sequences} == {(4, 0)}
-    assert "running" in {one.state for one in node.sequences}
+    assert [sequence_view.name for sequence_view in node.sequences] == ["mine", "yours", "mine"]
+    assert {
+        (sequence_view.prompt_tokens, sequence_view.output_tokens) for sequence_view in node.sequences
+    } == {(4, 0)}
+    assert "running" in {sequence_view.state for sequence_view in node.sequences}
     assert (num_cancelled, in_flight) == (2, 0)
     np.testing.assert_array_equal(answer["embeddings"], rows_of([[1, 2, 3], [4]]))

@@ -24,7 +24,9 @@ def test_all_choices_end_as_aborted_and_the_engine_is_free(running_host, reposit
 def test_several_of_one_name_end_and_those_of_others_go_on(running_host):
     async def scene(client):
         async with connected(running_host.path) as other:
-            mine = [submit(one, max_tokens=10**9, name="mine")[1] for one in (client, other, client)]
+            mine = [
+                submit(connection, max_tokens=10**9, name="mine")[1] for connection in (client, other, client)
+            ]
             _, yours = submit(client, max_tokens=30, name="yours")
             _, nameless = submit(client, max_tokens=30)
             await mine[1].get()

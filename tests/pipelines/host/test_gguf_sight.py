@@ -99,15 +99,15 @@ async def answer(client, pipeline, messages):
     """(tokens of the prompt as its usage counts them, tokens of the reply, prompt tokens found again)."""
     body = {"messages": messages, "max_tokens": NUM_TOKENS, "temperature": 0, "ignore_eos": True}
     call = pipeline.open(ChatRequest.model_validate(body).generation(pipeline.max_context), client)
-    counted, found, cached = call.prompt_lengths, [], 0
+    counted, token_ids, cached = call.prompt_lengths, [], 0
     try:
         async for updates in call.updates():
             for _, update in updates:
-                found += update.piece.token_ids
+                token_ids += update.piece.token_ids
                 cached = max(cached, update.piece.num_cached)
     finally:
         call.close()
-    return counted[0], found, cached
+    return counted[0], token_ids, cached
 
 
 def test_conversations_with_images_equal_transformers(models, wanted):
@@ -118,7 +118,7 @@ def test_conversations_with_images_equal_transformers(models, wanted):
         return answers, await answer(client, pipeline, CONVERSATIONS[3][0])
 
     answers, again = in_one_process(scene, models)
-    assert [each[:2] for each in answers] == [(len(ids), tokens) for ids, tokens in wanted]
+    assert [text_outcome[:2] for text_outcome in answers] == [(len(ids), tokens) for ids, tokens in wanted]
     assert again[1] == wanted[3][1]
     assert again[2] >= 16, "its beginning is found again, images included"
     assert wanted[1][1] != wanted[2][1], "images count"

@@ -47,18 +47,18 @@ class SlowModel(Model):
 @pytest.fixture
 def slow(repository, running_host):
     """The host's model, once it is loaded."""
-    made = []
+    models_built = []
     build = repository.build
 
     def slowly(folder, folders):
         model = build(folder, folders)
-        made.append(SlowModel(model.engines))
-        made[-1].listen()
-        repository.built[-1] = made[-1]
-        return made[-1]
+        models_built.append(SlowModel(model.engines))
+        models_built[-1].listen()
+        repository.built[-1] = models_built[-1]
+        return models_built[-1]
 
     running_host.host._loader._build = slowly
-    return made
+    return models_built
 
 
 def ask(client, n=1, max_tokens=3, name=""):

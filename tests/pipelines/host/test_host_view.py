@@ -38,12 +38,12 @@ def test_requests_in_flight_are_shown_by_their_names(running_host):
     (node,) = view.nodes
     assert (node.node, node.kind, node.instance_id) == ("generated", "generation", instance)
     assert (node.running, node.waiting, node.swapped, node.blocks, node.block_map) == (3, 0, 0, None, None)
-    assert [(one.name, one.choice, one.state) for one in node.sequences] == [
-        *(("one", 0, "running"), ("one", 1, "running"), ("two", 0, "running"))
-    ]
+    assert [
+        (sequence_view.name, sequence_view.choice, sequence_view.state) for sequence_view in node.sequences
+    ] == [*(("one", 0, "running"), ("one", 1, "running"), ("two", 0, "running"))]
     assert node.opened == {"logits": {"engine": "scripted generated"}}
     assert node.sequences[2].output_tokens > 0
-    assert all(0 < one.age_s < 60 for one in node.sequences)
+    assert all(0 < sequence_view.age_s < 60 for sequence_view in node.sequences)
     assert [(load.name, load.running, load.waiting) for load in view.models] == [("m", 3, 0)]
 
 

@@ -164,7 +164,9 @@ def test_conversations_with_images_equal_transformers(served):
             )
             for other_endpoint in of_other_endpoints(pipeline, "what is it", SMALL)
         ]
-        counted = [encoding.chat_ids(pipeline, input_of(pipeline, each)) for each, _ in CONVERSATIONS]
+        counted = [
+            encoding.chat_ids(pipeline, input_of(pipeline, conversation)) for conversation, _ in CONVERSATIONS
+        ]
         typing = [user(TYPED.replace("@", family.MARK), SMALL)]
         typed = (
             encoding.chat_ids(pipeline, input_of(pipeline, typing)),
@@ -198,11 +200,11 @@ def test_conversations_with_images_equal_transformers(served):
     assert [(lengths, tokens) for lengths, tokens, _ in answers] == [
         ([len(ids)], tokens) for ids, tokens in zip(prompts, wanted, strict=True)
     ]
-    assert [each[:2] for each in others] == [answers[1][:2]] * 2
+    assert [outcome_of[:2] for outcome_of in others] == [answers[1][:2]] * 2
     assert again[1] == wanted[3]
     assert again[2] >= 32
     assert other[2] == 0  # the same ids, of other images
-    assert [each[:2] for each in named] == [again[:2]] * 2
+    assert [outcome_of[:2] for outcome_of in named] == [again[:2]] * 2
     assert wanted[1] != wanted[2]
     assert typed[0] == typed_prompt
     assert typed[1][1] == typed_wanted

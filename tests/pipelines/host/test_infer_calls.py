@@ -203,15 +203,15 @@ def test_requests_that_are_joined_get_what_they_get_alone(models):
     images = [IMAGE[:1] * number for number in range(12)] + [IMAGE, np.ones((20, 4), np.float32)]
 
     async def scene(client, catalogue):
-        one = (ask(client, catalogue, "one", {"image": image}, ["doubled"]) for image in images)
+        first_asked = (ask(client, catalogue, "one", {"image": image}, ["doubled"]) for image in images)
         two = (ask(client, catalogue, "two", {"image": image}) for image in images)
-        answers = await asyncio.gather(*one, *two)
+        answers = await asyncio.gather(*first_asked, *two)
         ((steps,),) = (await client.profile("one")).engines.values()
         return answers, steps
 
     answers, steps = in_one_process(scene, models)
-    for image, one, two in zip(images, answers, answers[len(images) :], strict=False):
-        np.testing.assert_array_equal(one["doubled"], 2 * image)
+    for image, first_output, two in zip(images, answers, answers[len(images) :], strict=False):
+        np.testing.assert_array_equal(first_output["doubled"], 2 * image)
         np.testing.assert_array_equal(two["label"], np.concatenate([2 * image[:, :2], image], 1))
     assert steps.steps < steps.sequences == len(images)
 

@@ -98,5 +98,5 @@ def test_sets_of_adapters_are_published_and_bounded(scene, monkeypatch):
         seen.append(
             value("vllm:lora_requests_info", scene.name, f'running_lora_adapters="{",".join(running)}"')
         )
-    assert [each > 0 for each in seen] == [True, True, True, False, False, True]
+    assert [number > 0 for number in seen] == [True, True, True, False, False, True]
     assert value("vllm:lora_requests_info", scene.name, '"..."') == 0

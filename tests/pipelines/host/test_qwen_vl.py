@@ -134,7 +134,9 @@ def test_conversations_with_images_equal_transformers(exported, models):
         named = [await outcome(client, pipeline, with_names(shown))]
         alone = await with_names_alone(client, pipeline, shown)
         named.append(await outcome(client, pipeline, alone))
-        counted = [encoding.chat_ids(pipeline, input_of(pipeline, each)) for each, _ in CONVERSATIONS]
+        counted = [
+            encoding.chat_ids(pipeline, input_of(pipeline, conversation)) for conversation, _ in CONVERSATIONS
+        ]
         typed = encoding.chat_ids(pipeline, input_of(pipeline, [user("<|image_pad|> <|video_pad|>")]))
         return answers, again, other, named, counted, typed, client.num_in_flight
 
@@ -153,7 +155,7 @@ def test_conversations_with_images_equal_transformers(exported, models):
     ]
     assert again[1] == wanted[3]
     assert again[2] >= 64
-    assert [each[:2] for each in named] == [again[:2]] * 2
+    assert [outcome_of[:2] for outcome_of in named] == [again[:2]] * 2
     assert other[2] < 64  # the same ids up to an image of another shape
     assert in_flight == 0
 
@@ -198,15 +200,21 @@ def rows(exported):
     """The rows of each image, of one batch of the encoder."""
     family = read_family(exported[1] / "config.json", exported[1] / "preprocessor_config.json")
     read = [family.read(image) for image in (TALL, WIDE)]
-    assert [each.grid for each in read] == list(GRIDS.values())
+    assert [patches.grid for patches in read] == list(GRIDS.values())
     settings = EncoderSettings(precision="f32")
     encoder = PatchEncoder(exported[1] / "openvino_vision_embeddings_model.xml", settings)
-    lengths = np.array([each.num_tokens for each in read])
+    lengths = np.array([patches.num_tokens for patches in read])
     blank = np.zeros((2, lengths.max()), np.int64)
     values = encoder.run(
         TokenBatch(
-            *(blank, lengths, blank, np.ones(2, np.bool_), np.concatenate([each.pixels for each in read])),
-            np.array([each.grid for each in read], np.int32),
+            *(
+                blank,
+                lengths,
+                blank,
+                np.ones(2, np.bool_),
+                np.concatenate([patches.pixels for patches in read]),
+            ),
+            np.array([patches.grid for patches in read], np.int32),
         )
     ).copy()
     encoder.close()
@@ -234,28 +242,28 @@ def tokens_of(session, rows):
         frozenset(),
     )
     params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True)
-    found, arriving, num_steps = {key: [] for key in range(len(CASES))}, list(enumerate(CASES)), 0
+    texts, arriving, num_steps = {key: [] for key in range(len(CASES))}, list(enumerate(CASES)), 0
     while arriving or engine.has_work:
         if arriving and num_steps % 3 == 0:
             key, (ids, images, starts) = arriving.pop(0)
-            given = None
+            embeds = None
             if images:
                 values, names = (
                     [rows[id(image)] for image in images],
                     [str(id(image)).encode() for image in images],
                 )
-                given = PromptEmbeds(starts, values, names, [GRIDS[id(image)] for image in images])
-            engine.submit(key, GenerationRequest([ids], params, images=[given]))
+                embeds = PromptEmbeds(starts, values, names, [GRIDS[id(image)] for image in images])
+            engine.submit(key, GenerationRequest([ids], params, images=[embeds]))
         if num_steps % 11 == 10 and len(engine.scheduler.running) > 1:
             engine.scheduler._preempt(engine.scheduler.running[-1])
         for output in engine.step():
             assert output.error is None
-            found[output.key] += output.piece.token_ids
+            texts[output.key] += output.piece.token_ids
         assert violations(snapshot(engine)) == []
         num_steps += 1
     assert engine.counts().preemptions > 1
     assert engine.counts().prefix_hit_tokens >= session.shape.block_tokens
-    return [found[key] for key in range(len(CASES))]
+    return [texts[key] for key in range(len(CASES))]
 
 
 def test_steps_of_any_shape_equal_transformers(session, rows, wanted):

@@ -50,7 +50,11 @@ def test_the_cache_of_requests_in_flight_and_of_those_before(over):
     assert (before.blocks.used, before.blocks.reusable) == (0, 200 // before.blocks.block_tokens)
     assert before.blocks.free == before.blocks.total - before.blocks.reusable
     assert {owner for _, owner in before.block_map} == {FREE, REUSABLE}
-    assert sorted((one.name, one.choice) for one in during.sequences) == [("a", 0), ("b", 0), ("b", 1)]
+    assert sorted((sequence_view.name, sequence_view.choice) for sequence_view in during.sequences) == [
+        ("a", 0),
+        ("b", 0),
+        ("b", 1),
+    ]
     for node in (before, during, after):
         owned = [0] * len(node.sequences)
         for length, owner in node.block_map:
@@ -59,9 +63,12 @@ def test_the_cache_of_requests_in_flight_and_of_those_before(over):
         shared = sum(length for length, owner in node.block_map if owner == SHARED)
         assert sum(length for length, _ in node.block_map) == node.blocks.total
         assert sum(owned) + shared == node.blocks.used
-        assert all(0 <= one.blocks - own <= shared for one, own in zip(node.sequences, owned, strict=True))
+        assert all(
+            0 <= sequence_view.blocks - own <= shared
+            for sequence_view, own in zip(node.sequences, owned, strict=True)
+        )
     assert shared == 0
-    assert (num_cancelled, [one.name for one in after.sequences]) == (1, ["a"])
+    assert (num_cancelled, [sequence_view.name for sequence_view in after.sequences]) == (1, ["a"])
 
 
 def test_the_history_and_the_phases_of_what_was_generated(over):
@@ -79,14 +86,17 @@ def test_the_history_and_the_phases_of_what_was_generated(over):
     assert (sum(series["prompt_tokens"]), sum(series["output_tokens"])) == (100, 50)
     assert (view.totals.prompt_tokens, view.totals.output_tokens) == (100, 50)
     assert min(series["resident_bytes"]) > 10**6
-    steps = {one.kind: one for one in profile.engines["generated"]}
+    steps = {kind_times.kind: kind_times for kind_times in profile.engines["generated"]}
     assert {phase.kind for phase in view.nodes[0].phases} == steps.keys()
-    for one in view.nodes[0].phases:
-        assert (one.steps, one.recent_steps) == (steps[one.kind].steps, steps[one.kind].steps)
-        (known,) = (phase for phase in steps[one.kind].phases if phase.name == one.name)
-        assert (one.node, one.seconds, one.recent_s) == (
+    for phase_view in view.nodes[0].phases:
+        assert (phase_view.steps, phase_view.recent_steps) == (
+            steps[phase_view.kind].steps,
+            steps[phase_view.kind].steps,
+        )
+        (known,) = (phase for phase in steps[phase_view.kind].phases if phase.name == phase_view.name)
+        assert (phase_view.node, phase_view.seconds, phase_view.recent_s) == (
             known.node,
             known.seconds,
-            pytest.approx(one.seconds),
+            pytest.approx(phase_view.seconds),
         )
     assert "body.logits" in {phase.name for phase in view.nodes[0].phases}

@@ -118,7 +118,10 @@ def test_conversations_with_sounds_equal_transformers(served):
         again = await answer(client, pipeline, CONVERSATIONS[2][0])
         other = await answer(client, pipeline, [user(linked(3, 1.5), part(*LONG), "this is")])
         responded = await outcome(client, pipeline, of_responses(pipeline, "hello what", part(*SHORT)))
-        counted = [encoding.chat_ids(pipeline, input_of(pipeline, each)) for each, *_ in CONVERSATIONS]
+        counted = [
+            encoding.chat_ids(pipeline, input_of(pipeline, conversation))
+            for conversation, *_ in CONVERSATIONS
+        ]
         typed = encoding.chat_ids(pipeline, input_of(pipeline, [user("[AUDIO]", part(*SHORT))]))
         refused = []
         for parts in REFUSED:
@@ -129,7 +132,7 @@ def test_conversations_with_sounds_equal_transformers(served):
 
     answers, again, other, responded, counted, typed, refused, in_flight = in_one_process(scene, models)
     wanted = [
-        tiny_voxtral.generate_alone(source, ids, [sound(*each) for each in sounds], NUM_TOKENS)
+        tiny_voxtral.generate_alone(source, ids, [sound(*clip) for clip in sounds], NUM_TOKENS)
         for _, sounds, ids in CONVERSATIONS
     ]
     assert counted == [ids for *_, ids in CONVERSATIONS]

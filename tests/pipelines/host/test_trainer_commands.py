@@ -179,7 +179,7 @@ def test_what_waits_for_a_resume_fails_when_the_server_ends(running_host, reposi
         with pytest.raises(Unavailable, match="over"):
             await client.pause("keep", clears_cache=False)
         await until(lambda: not repository.engine.live)
-        return [str(one) for one in await asyncio.gather(*map(read, queues), return_exceptions=True)]
+        return [str(ending) for ending in await asyncio.gather(*map(read, queues), return_exceptions=True)]
 
     assert over(running_host, scene) == [STUCK, STUCK]
 

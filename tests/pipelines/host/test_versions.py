@@ -53,13 +53,13 @@ def test_a_worker_of_another_version_gets_no_status(running_host, caplog):
         over(running_host, lambda client: asyncio.sleep(0))
         worker.connect(str(running_host.path))
         worker.sendall(encode(Hello(77, "other")) * 2)
-        framer, found = Framer(ToWorker), []
-        while len(found) < 2:
-            found += framer.feed(worker.recv(4096))
+        framer, messages = Framer(ToWorker), []
+        while len(messages) < 2:
+            messages += framer.feed(worker.recv(4096))
         worker.settimeout(0.1)
         with pytest.raises(TimeoutError):
             worker.recv(4096)
-    assert found == [Welcome(os.getpid(), SCHEMA)] * 2
+    assert messages == [Welcome(os.getpid(), SCHEMA)] * 2
     assert caplog.text.count("a worker (pid: 77) runs another version of Braid") == 1
 
 

@@ -39,14 +39,14 @@ def model():
 def models(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "whisper"
     write_folder(folder / "source", weights_of(model), SIZES["encoder_attention_heads"])
-    found = read_whisper(folder / "source")
+    weights = read_whisper(folder / "source")
     for write in (write_encoder, write_decoder):
-        write(found.weights, found.config, folder)
+        write(weights.weights, weights.config, folder)
     write_alignment(folder / "decoder.onnx", HEADS, folder / "alignment.onnx")
-    ids = found.files["tokenizer.json"]["model"]["vocab"]
+    ids = weights.files["tokenizer.json"]["model"]["vocab"]
     written = {ids[letter] for letter in "abcdefgh.\u0120"}  # the last is a space
-    found.files["generation_config.json"]["suppress_tokens"] = [*({*range(50257)} - written)]
-    for name, fields in found.files.items():
+    weights.files["generation_config.json"]["suppress_tokens"] = [*({*range(50257)} - written)]
+    for name, fields in weights.files.items():
         (folder / name).write_text(json.dumps(fields))
     (folder / "graph.yaml").write_text(new_graph(folder))
     return folder.parent
@@ -60,8 +60,10 @@ def test_weights_are_those_of_transformers(model, models):
     tensors = run_tensors(session, {"input_ids": ids, "position_ids": positions, "context_frames": frames})
     with torch.no_grad():
         decoder = model.model.decoder
-        given = decoder(torch.tensor(ids), encoder_hidden_states=torch.tensor(frames), output_attentions=True)
-    wanted = [given.cross_attentions[layer][0, head].numpy() for layer, head in HEADS]
+        outputs = decoder(
+            torch.tensor(ids), encoder_hidden_states=torch.tensor(frames), output_attentions=True
+        )
+    wanted = [outputs.cross_attentions[layer][0, head].numpy() for layer, head in HEADS]
     np.testing.assert_allclose(tensors["weights"], wanted, atol=1e-5)
     assert not (models / "whisper" / "alignment.onnx.data").exists()  # its weights are the decoder's
 
@@ -88,18 +90,18 @@ def test_words_are_read_from_the_frames_that_are_held(models):
                 segments += update.segments
                 words = update.words
         await until(lambda: len(client.host._calls) == 1)  # the frames; nothing was asked for
-        found = await asyncio.wait_for(call.value(words), PATIENCE_S)
+        times_of_words = await asyncio.wait_for(call.value(words), PATIENCE_S)
         call.close()
         await until(lambda: not len(client.host._calls))
-        return segments, found, await asyncio.wait_for(call.value(words), PATIENCE_S)
+        return segments, times_of_words, await asyncio.wait_for(call.value(words), PATIENCE_S)
 
-    segments, found, late = in_one_process(scene, models)
+    segments, word_times, late = in_one_process(scene, models)
     assert late is None
-    assert len(found) == len(segments) >= 1
-    assert sum(map(len, found)) > 2
-    for segment, words in zip(segments, found, strict=True):
+    assert len(word_times) == len(segments) >= 1
+    assert sum(map(len, word_times)) > 2
+    for segment, words in zip(segments, word_times, strict=True):
         assert "".join(word.text for word in words) == segment.text.replace(" ", "")
-    times = [time for words in found for word in words for time in word[1:]]
+    times = [time for words in word_times for word in words for time in word[1:]]
     assert times
     assert times == sorted(times)
     assert times[0] >= 0

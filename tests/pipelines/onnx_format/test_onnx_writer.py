@@ -17,14 +17,14 @@ ARRAYS = {
 @pytest.fixture
 def written(tmp_path):
     with OnnxWriter(tmp_path) as writer:
-        given = ir.val("rows", ir.DataType.FLOAT, [1, 100])
+        rows = ir.val("rows", ir.DataType.FLOAT, [1, 100])
         stored = [writer.store(name, array) for name, array in ARRAYS.items()]
         place = writer.room("later", (4, 300), ir.DataType.UINT8)
         place.write(2, np.full((2, 300), 7, np.uint8))
         place.write(0, np.full((2, 300), 5, np.uint8))
-        out = writer.op("Identity", given)
+        out = writer.op("Identity", rows)
         out.dtype, out.shape = ir.DataType.FLOAT, ir.Shape([1, 100])
-        writer.save([given], [out], "test")
+        writer.save([rows], [out], "test")
     assert len(stored) == len(ARRAYS)
     return tmp_path / "model.onnx"
 

@@ -183,12 +183,12 @@ def test_a_damaged_adapter_troubles_neither_its_model_nor_other_adapters(tmp_pat
             damage(write_adapter(base / "adapters" / f"{name} {file}") / file)
     (folder,) = scan(tmp_path / "models")
     fit = AdapterFit({}, 8)
-    (found,) = AdapterFinder().look([folder], {"base": fit})
+    (finding,) = AdapterFinder().look([folder], {"base": fit})
     no_files = {f"{name} adapter_config.json" for name in ("folder", "fifo", "loop", "nowhere")}
-    assert len(found.found) == 1 + 2 * len(DAMAGE) - len(no_files)
-    assert all(each.problem for each in found.found if each.name != "good")
+    assert len(finding.found) == 1 + 2 * len(DAMAGE) - len(no_files)
+    assert all(adapter.problem for adapter in finding.found if adapter.name != "good")
     assert inspect(tmp_path / "models")[0].problems == ()
-    assert [each.state for each in served(tmp_path / "models")] == ["ready"]
+    assert [model_view.state for model_view in served(tmp_path / "models")] == ["ready"]
 
 
 NUMBERS = (".inf", "-.inf", ".nan", "1e308", "-1e308", "1" + "0" * 39, "-1", "0", "[]", "{}", "true", "word")
@@ -272,7 +272,7 @@ def test_a_model_that_a_graph_names_and_that_fails_is_its_problem(models):
         "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: a-good, from: request}\n"
     )
     DAMAGE["cut"](models / "a-good" / "tokenizer.json")
-    assert {each.name: each.state for each in served(models)} == {
+    assert {model_view.name: model_view.state for model_view in served(models)} == {
         "a-good": "failed",
         "named": "ready",
         "z-good": "ready",

@@ -25,8 +25,8 @@ def folder(tmp_path, monkeypatch):
 
     fault = errno.ENOSPC
     monkeypatch.setattr(snapshots, "take_snapshot", take)
-    (found,) = scan(tmp_path / "models")
-    return found
+    (folder_found,) = scan(tmp_path / "models")
+    return folder_found
 
 
 def test_they_are_taken_in_memory_and_leave_nothing(folder, tmp_path):

@@ -27,10 +27,10 @@ def test_the_best_are_those_of_a_whole_search(tmp_path_factory, seed, count, siz
     random = np.random.default_rng(seed)
     centre = random.standard_normal(size)
     vectors = unit((centre + spread * random.standard_normal((count, size))).astype(np.float32))
-    found = written(tmp_path_factory.mktemp("vectors"), vectors)
+    stored_vectors = written(tmp_path_factory.mktemp("vectors"), vectors)
     query = unit(random.standard_normal((1, size)).astype(np.float32))
     allowed = random.random(count) < 0.3 if filtered else None
-    ((rows, scores),) = found.nearest(query, top, allowed)
+    ((rows, scores),) = stored_vectors.nearest(query, top, allowed)
 
     exact = vectors.astype(np.float16).astype(np.float32) @ query[0]
     if allowed is not None:

@@ -49,9 +49,9 @@ def test_the_graph_finds_the_best_and_scores_them_exactly(tmp_path, precision):
     exact = stored.nearest(queries, 10)
     write_graph(None, tmp_path, stored, 1000)
     stored.use_graph()
-    found = stored.nearest(queries, 10)
-    assert recall(found, exact) > 0.97
-    for (rows, scores), (wanted, exact_scores) in zip(found, exact, strict=True):
+    nearest = stored.nearest(queries, 10)
+    assert recall(nearest, exact) > 0.97
+    for (rows, scores), (wanted, exact_scores) in zip(nearest, exact, strict=True):
         if rows.tolist() == wanted.tolist():
             np.testing.assert_allclose(scores, exact_scores, atol=1e-6)
     odd = np.arange(COUNT) % 2 == 1

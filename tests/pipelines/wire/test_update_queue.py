@@ -218,7 +218,7 @@ def test_a_reader_that_takes_too_little_is_known(num_top, num_choices):
     assert not box.is_overfull
     num_read = 0
     while num_read < enough:
-        num_read += sum(len(one.piece.token_ids) for one in got(box))
+        num_read += sum(len(update.piece.token_ids) for update in got(box))
     put(enough)
     assert not box.is_overfull
     put(1 + num_top)
@@ -272,11 +272,11 @@ def test_a_reader_gets_a_bounded_part_of_what_is_unread_and_others_their_turn(nu
     parts = asyncio.run(scene())
     assert len({turn for turn, _ in parts}) == len(parts), "each in a turn of its own"
     for _, updates in parts:
-        num_read = sum(len(one.piece.token_ids) * (1 + num_alternatives) for one in updates)
+        num_read = sum(len(update.piece.token_ids) * (1 + num_alternatives) for update in updates)
         assert num_read <= max(MAX_READ, 1 + num_alternatives)
-        assert len({one.choice for one in updates}) == len(updates)
+        assert len({update.choice for update in updates}) == len(updates)
     for choice in range(3):
-        first, *rest = [one.piece for _, updates in parts for one in updates if one.choice == choice]
+        first, *rest = [update.piece for _, updates in parts for update in updates if update.choice == choice]
         assert [piece.finish for piece in [first, *rest]] == [None] * len(rest) + ["stop"]
         assert all(piece.prefill_s is None and piece.num_cached == 0 for piece in rest)
         for piece in rest:

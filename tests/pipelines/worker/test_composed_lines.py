@@ -227,8 +227,10 @@ def test_requests_of_lines_have_the_salt_and_the_priority_of_the_clients(run):
     async def scene(catalogue, client):
         request = chat("Hi", sampling=GREEDY | {"priority": 7}, cache_salt="mine")
         _, call = await texts(catalogue.get("by_reply"), request, client)
-        asked = [each._call.request for each in call.asked]
-        assert [(each.cache_salt, each.sampling["priority"]) for each in asked] == [("mine", 7)] * 2
+        asked = [inner_call._call.request for inner_call in call.asked]
+        assert [
+            (request_asked.cache_salt, request_asked.sampling["priority"]) for request_asked in asked
+        ] == [("mine", 7)] * 2
         ids = GenerationInput(prompts=[Prompt(ids=[1, 2])], sampling=GREEDY)
         with pytest.raises(RequestError, match="line `reply`: .* no token ids"):
             await texts(catalogue.get("talk"), ids, client)

@@ -47,12 +47,12 @@ def calls(folder, request, *names):
 
     async def run():
         async with serving(folder) as (client, catalogue):
-            made = []
+            calls_made = []
             for name in names:
                 call = catalogue.get(name).open(request, client)
                 await read(call)
-                made.append(call.clock.works)
-            return made
+                calls_made.append(call.clock.works)
+            return calls_made
 
     return asyncio.run(run())
 

@@ -238,14 +238,14 @@ def test_a_setting_that_was_renamed_names_the_new_word(ask):
 def test_scores_of_prompts_come_with_the_first_piece_of_each_choice(ask):
     prompts = [Prompt(text="one"), Prompt(ids=[1, 2])]
     sampling = GREEDY | {"max_tokens": 0, "prompt_logprobs": 1}
-    found = ask(GenerationInput(prompts=prompts, n=2, sampling=sampling))
-    for updates in found.values():
+    updates_of = ask(GenerationInput(prompts=prompts, n=2, sampling=sampling))
+    for updates in updates_of.values():
         assert [(update.piece.finish, update.piece.num_tokens) for update in updates] == [("length", 0)]
-    first, same, second, _ = (found[choice][0].piece.logprobs.prompt for choice in range(4))
-    assert "".join(one.token for one in first) == "ne"
+    first, same, second, _ = (updates_of[choice][0].piece.logprobs.prompt for choice in range(4))
+    assert "".join(logprob.token for logprob in first) == "ne"
     assert first == same
-    assert [one.token_id for one in second] == [2]
-    assert all(one.logprob <= one.alternatives[0].logprob for one in first)
+    assert [logprob.token_id for logprob in second] == [2]
+    assert all(logprob.logprob <= logprob.alternatives[0].logprob for logprob in first)
 
 
 def test_who_asks_for_no_scores_gets_none(ask):

@@ -115,8 +115,8 @@ def test_a_draft_that_does_not_fit_is_refused(tmp_path, fake, message):
 
 def test_a_draft_may_guess_where_nothing_was_found(tmp_path):
     drafted = speculation(DRAFT.replace("step", "found") + ", adaptive: false")
-    found = f"      found: {{type: {LOOKUP}, adaptive: false}}\n      drafted:"
-    write_fake_model(write(tmp_path / "both", DRAFT), drafted.replace("      drafted:", found))
+    lookup_line = f"      found: {{type: {LOOKUP}, adaptive: false}}\n      drafted:"
+    write_fake_model(write(tmp_path / "both", DRAFT), drafted.replace("      drafted:", lookup_line))
     write_fake_model(tmp_path / "plain")
     (both, plain) = (load_for_host(model) for model in scan(tmp_path))
     texts = []

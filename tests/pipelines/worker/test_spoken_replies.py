@@ -68,17 +68,19 @@ def test_each_sentence_is_spoken_as_the_voice_alone_does(run):
         request = chat("Hi", spoken=SpokenForm(speed=0.5))
         deferred.catch_up()
         counted_s = registry.labelled(SPOKEN_SECONDS, "voice")._value.get()
-        found, call = await updates(catalogue.get("speaker"), request, client)
+        updates_of, call = await updates(catalogue.get("speaker"), request, client)
         deferred.catch_up()
         made_s = registry.labelled(SPOKEN_SECONDS, "voice")._value.get() - counted_s
-        assert "".join(update.content for update in found) == TEXT
-        spoken = [part for update in found for part in update.spoken]
+        assert "".join(update.content for update in updates_of) == TEXT
+        spoken = [part for update in updates_of for part in update.spoken]
         assert [part.text for part in spoken] == PARTS
         for part, plain in zip(spoken, PLAIN, strict=True):
             assert part.sound.rate == RATE
             assert np.array_equal(part.sound.samples, await sound_of(catalogue, client, plain, 1.0))
-        assert [update.piece.finish for update in found] == [None] * (len(found) - 1) + ["stop"]
-        kinds = "".join("s" if update.spoken else "t" for update in found if update.spoken or update.content)
+        assert [update.piece.finish for update in updates_of] == [None] * (len(updates_of) - 1) + ["stop"]
+        kinds = "".join(
+            "s" if update.spoken else "t" for update in updates_of if update.spoken or update.content
+        )
         assert kinds.startswith("t"), kinds
         _, plain_call = await updates(catalogue.get("writer"), chat("Hi"), client)
         assert call.others.num_prompt == sum(plain_call.prompt_lengths)  # phonemes are no tokens

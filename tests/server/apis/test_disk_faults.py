@@ -160,12 +160,12 @@ def test_a_batch_waits_for_room_and_loses_nothing(rig, disk, monkeypatch):
     monkeypatch.setattr("server.apis.batches.batch_worker.LOOK_S", 0.01)
 
     async def scenario(client):
-        made = await create(client, lines(*[line(str(number)) for number in range(3)]))
+        created = await create(client, lines(*[line(str(number)) for number in range(3)]))
         disk[0] = 0
         for _ in range(20):
-            waiting = (await client.get(f"/v1/batches/{made.json['id']}")).json["status"]
+            waiting = (await client.get(f"/v1/batches/{created.json['id']}")).json["status"]
         disk[0] = 500 << 20
-        return waiting, await ended(client, made.json["id"])
+        return waiting, await ended(client, created.json["id"])
 
     waiting, batch = rig.run(scenario)
     assert waiting in ("validating", "in_progress", "finalizing")

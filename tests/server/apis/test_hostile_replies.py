@@ -59,7 +59,7 @@ def replied(family, size):
     text = "😀".join(f"{block.open}{body}{block.close}" for block in blocks for body in BODIES)
     if blocks[0].bare:  # a call is the first thing that is said
         begun = [body for body in BODIES if body.startswith(blocks[0].open)]
-        text = next(each for each in begun if TOOLS[family]([TOOL]).push(each, final=True)[1])
+        text = next(body for body in begun if TOOLS[family]([TOOL]).push(body, final=True)[1])
     parser = ReplyParser(None, TOOLS[family]([TOOL]), GenerationInput(tools=[TOOL]))
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     updates = [parser.push(TextUpdate(TokenPiece([], 1), piece, [piece])) for piece in pieces]
@@ -74,7 +74,7 @@ MARKED = [name for name, family in FAMILIES.items() if not family.blocks[0].bare
 def test_half_of_a_call_is_in_no_reply_that_a_limit_cuts(make_rig, family):
     text = f"I look.{FAMILIES[family].blocks[0].open}"
     parser = ReplyParser(None, TOOLS[family]([TOOL]), GenerationInput(tools=[TOOL]))
-    updates = [parser.push(TextUpdate(TokenPiece([], 1), each, [each])) for each in text]
+    updates = [parser.push(TextUpdate(TokenPiece([], 1), letter, [letter])) for letter in text]
     updates.append(parser.push(TextUpdate(TokenPiece([], 0, "length"), "", [])))
     pipeline = ScriptedPipeline(tools=family)
     pipeline.batches = [[(0, update)] for update in updates if update.content or update.piece.finish]
@@ -108,9 +108,9 @@ def whole_of(path, reply):
         arguments = [read(call["function"]["arguments"]) for call in message.get("tool_calls", [])]
         return message["content"] or "", arguments
     items = reply["content"] if path.endswith("messages") else reply["output"]
-    texts = [part["text"] for each in items for part in [each, *each.get("content", [])] if "text" in part]
+    texts = [part["text"] for item in items for part in [item, *item.get("content", [])] if "text" in part]
     calls = [
-        each["input"] if "input" in each else read(each["arguments"]) for each in items if "name" in each
+        item["input"] if "input" in item else read(item["arguments"]) for item in items if "name" in item
     ]
     return "".join(texts), calls
 
@@ -121,21 +121,29 @@ def stream_of(path, events):
         assert [read(event)["type"] for event in events[-2:-1]] == ["response.completed"]
         return whole_of(path, read(events[-2])["response"])
     if path.endswith("messages"):
-        found = [read(event) for event in events]
-        assert found[-1]["type"] == "message_stop"
-        deltas = [(each["index"], each["delta"]) for each in found if each["type"] == "content_block_delta"]
+        events_read = [read(event) for event in events]
+        assert events_read[-1]["type"] == "message_stop"
+        deltas = [
+            (event["index"], event["delta"])
+            for event in events_read
+            if event["type"] == "content_block_delta"
+        ]
         kept = {index: "" for index, delta in deltas if "partial_json" in delta}
         for index, delta in deltas:
             if index in kept:
                 kept[index] += delta["partial_json"]
-        return "".join(delta.get("text", "") for _, delta in deltas), [read(each) for each in kept.values()]
+        return "".join(delta.get("text", "") for _, delta in deltas), [
+            read(arguments) for arguments in kept.values()
+        ]
     assert events[-1] == "[DONE]"
     deltas = [read(event)["choices"][0]["delta"] for event in events[:-1]]
     assert read(events[-2])["choices"][0]["finish_reason"]
     kept = {}
     for piece in (piece for delta in deltas for piece in delta.get("tool_calls", [])):
         kept[piece["index"]] = kept.get(piece["index"], "") + (piece["function"].get("arguments") or "")
-    return "".join(delta.get("content") or "" for delta in deltas), [read(each) for each in kept.values()]
+    return "".join(delta.get("content") or "" for delta in deltas), [
+        read(arguments) for arguments in kept.values()
+    ]
 
 
 @pytest.mark.parametrize("size", after(1, [25, 5]))
@@ -143,21 +151,21 @@ def stream_of(path, events):
 def test_every_api_answers(make_rig, family, size):
     pipeline = ScriptedPipeline(tools=family)
     pipeline.batches = replied(family, size)
-    found = []
+    answers = []
 
     async def scenario(client):
         for path, fields in ASKED.items():
             answer = await client.post(path, {"model": "tiny", **fields})
             assert answer.status == 200, answer.body
-            found.append(whole_of(path, read(answer.body)))
+            answers.append(whole_of(path, read(answer.body)))
             answer = await client.post(path, {"model": "tiny", "stream": True, **fields})
             assert answer.status == 200, answer.body
-            found.append(stream_of(path, streamed(answer.body)))
+            answers.append(stream_of(path, streamed(answer.body)))
 
     make_rig(pipeline).run(scenario)
-    assert all(isinstance(argument, dict) for _, arguments in found for argument in arguments)
-    assert all(each[1] == found[0][1] for each in found)
-    assert found[0][1], "no body is a call of this family: add one"
+    assert all(isinstance(argument, dict) for _, arguments in answers for argument in arguments)
+    assert all(calls[1] == answers[0][1] for calls in answers)
+    assert answers[0][1], "no body is a call of this family: add one"
 
 
 LOST = [[(0, said("a\ud83d"))], [(0, said("", "stop"))]]

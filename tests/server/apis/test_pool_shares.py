@@ -44,15 +44,18 @@ def large(num_bytes=200_000):
 def test_the_responses_of_one_key_evict_its_own(rig, tmp_path):
     async def scenario(client):
         first = (await client.post(PATH, ask(), **BEN)).json["id"]
-        made = [(await client.post(PATH, large(), **ANN)).json for _ in range(12)]
+        responses = [(await client.post(PATH, large(), **ANN)).json for _ in range(12)]
         size = sum(path.stat().st_size for path in tmp_path.glob("responses.sqlite*"))
         read = (await client.get(f"{PATH}/{first}", **BEN)).status
         continued = (await client.post(PATH, ask(previous_response_id=first), **BEN)).status
-        own = [(await client.get(f"{PATH}/{each['id']}", **ANN)).status for each in made]
-        return made, size, read, continued, own
+        own = [
+            (await client.get(f"{PATH}/{created_response['id']}", **ANN)).status
+            for created_response in responses
+        ]
+        return responses, size, read, continued, own
 
-    made, size, read, continued, own = rig(responses_mb=1).run(scenario)
-    assert all(each["store"] for each in made)
+    created, size, read, continued, own = rig(responses_mb=1).run(scenario)
+    assert all(created_response["store"] for created_response in created)
     assert (read, continued) == (200, 200)
     assert own == sorted(own, reverse=True)  # the oldest are 404
     assert 3 <= own.count(200) <= 5
@@ -175,7 +178,7 @@ def test_uploads_of_one_key_leave_places(rig):
         others = [(await upload(client, b"{}", **{"x-api-key": key})).status for key in ("ben", "cid")]
         for request in slow:
             request.hang_up()
-        await asyncio.wait_for(asyncio.gather(*[each.task for each in slow]), PATIENCE_S)
+        await asyncio.wait_for(asyncio.gather(*[slow_request.task for slow_request in slow]), PATIENCE_S)
         return refused, others, (await upload(client, b"{}", **{"x-api-key": "ann"})).status
 
     refused, others, after = rig().run(scenario)
@@ -195,7 +198,7 @@ def test_watchers_of_one_key_leave_places(rig):
         await until(lambda: other.answer.status)
         for request in [*requests, other]:
             request.hang_up()
-        await asyncio.gather(*[each.task for each in [*requests, other]])
+        await asyncio.gather(*[request.task for request in [*requests, other]])
         return [request.answer.status for request in requests], other.answer.status
 
     ann, ben = rig().run(scenario)
@@ -312,6 +315,6 @@ def test_ended_batches_of_one_key_do_not_remove_those_of_others(store, monkeypat
     for number in range(8):
         add(store, f"ann-{number}", "ann")
         store.cancel(f"ann-{number}", "ann")
-        while (found := store.claim("me")) is not None:
-            store.end(found.number, "me", [], {})
+        while (claimed_batch := store.claim("me")) is not None:
+            store.end(claimed_batch.number, "me", [], {})
     assert store.batch("ben-0", "ben").id == "ben-0"

@@ -132,16 +132,18 @@ def test_a_tenant_full_of_background_responses_leaves_room(make_rig, settings, g
     rig.pipeline.batches = ["forever"]
 
     async def scenario(client):
-        made = await fill_with_background_responses(client, 30, **greedy)
+        answers = await fill_with_background_responses(client, 30, **greedy)
         rig.pipeline.batches = [[(0, said("a", "stop"))]]
         served = await client.post(CHAT, BODY, **other)
-        await cancel(client, made, **greedy)
-        return made, served
+        await cancel(client, answers, **greedy)
+        return answers, served
 
-    made, served = rig.run(scenario)
-    assert [answer.status for answer in made] == [200] * 15 + [429] * 15  # one more while it is started
+    answers_made, served = rig.run(scenario)
+    assert [answer.status for answer in answers_made] == [200] * 15 + [
+        429
+    ] * 15  # one more while it is started
     assert served.status == 200
-    refused = made[-1]
+    refused = answers_made[-1]
     assert refused.headers["retry-after"] == "1"
     assert "16 requests of this API key or session" in refused.error["message"]
     assert "max_concurrency, tenant_share 0.8" in refused.error["message"]

@@ -53,7 +53,7 @@ async def exchange(port: int, case: Case) -> tuple[bytes, bool]:
 
 def statuses(reply: bytes, closed: bool) -> list[int]:
     """The statuses of a sequence of responses.  Raises h11's error where it is none."""
-    found = []
+    statuses_found = []
     client = h11.Connection(h11.CLIENT)
     client.receive_data(reply)
     if closed and reply:
@@ -65,13 +65,13 @@ def statuses(reply: bytes, closed: bool) -> list[int]:
         while event is not h11.NEED_DATA and not isinstance(event, h11.EndOfMessage):
             event = client.next_event()
             if isinstance(event, h11.Response):
-                found.append(event.status_code)
+                statuses_found.append(event.status_code)
         if client.their_state is h11.DONE:
             client.start_next_cycle()
         else:
             assert not client.trailing_data[0], "bytes after the last response"
             break
-    return found
+    return statuses_found
 
 
 async def neighbour(port: int, waits_s: list[float]) -> None:
@@ -93,7 +93,7 @@ async def neighbour(port: int, waits_s: list[float]) -> None:
 
 async def send_all(port: int, num_cases: int) -> tuple[list[int], list[float]]:
     """The statuses of every response, and how long the neighbour waited each time."""
-    found: list[int] = []
+    statuses_found: list[int] = []
     waits_s: list[float] = []
     numbers = iter(range(num_cases))
 
@@ -105,13 +105,13 @@ async def send_all(port: int, num_cases: int) -> tuple[list[int], list[float]]:
             except (h11.ProtocolError, AssertionError) as error:
                 raise AssertionError((number, [piece[:300] for piece in case.pieces])) from error
             assert all(status < 500 for status in mine), (number, mine, case.pieces)
-            found.extend(mine)
+            statuses_found.extend(mine)
 
     beside = asyncio.create_task(neighbour(port, waits_s))
     await asyncio.gather(*(work() for _ in range(AT_ONCE)))
     assert not beside.done(), beside.exception()
     beside.cancel()
-    return found, waits_s
+    return statuses_found, waits_s
 
 
 @pytest.mark.parametrize("num_cases", after(1, [300, NUM_CASES]))
@@ -122,9 +122,9 @@ def test_random_requests_break_nothing(make_rig, caplog, num_cases):
         caplog.at_level(logging.WARNING),
         RawServer(rig.app, header_timeout_s=TIMEOUT_S, body_timeout_s=TIMEOUT_S) as server,
     ):
-        found, waits_s = asyncio.run(send_all(server.port, num_cases))
+        statuses_found, waits_s = asyncio.run(send_all(server.port, num_cases))
     for status in (200, 400, 404, 408):
-        assert status in found, found
+        assert status in statuses_found, statuses_found
     assert waits_s
     assert max(waits_s) < STALL_S
     assert "Traceback" not in caplog.text

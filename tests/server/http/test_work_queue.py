@@ -184,11 +184,11 @@ def test_nothing_else_waits_for_long_work(make_rig):
             for prompt in ("hi", MIDDLE):
                 assert (await client.post("/v1/completions", body(prompt))).status == 200
             assert (await client.get("/metrics")).status == 200
-            assert not any(each.task.done() for each in held)
+            assert not any(held_request.task.done() for held_request in held)
         finally:
             pipeline.go.set()
-        await asyncio.gather(*(each.task for each in held))
-        return [each.answer.status for each in held]
+        await asyncio.gather(*(held_request.task for held_request in held))
+        return [held_request.answer.status for held_request in held]
 
     assert set(make_rig(pipeline).run(scene)) == {200}
 
@@ -205,7 +205,7 @@ def test_work_of_a_client_who_left_is_dropped(make_rig):
             await asyncio.wait_for(gone.task, PATIENCE_S)  # while all threads are still taken
         finally:
             pipeline.go.set()
-        await asyncio.gather(*(each.task for each in held))
+        await asyncio.gather(*(held_request.task for held_request in held))
 
     make_rig(pipeline).run(scene)
     assert "g" not in pipeline.prepared

@@ -66,7 +66,7 @@ def test_headers_say_what_is_left_as_openai_does_and_an_error_when_to_come_again
     first, second, third = (rig.post(CHAT, BODY, **sent("ann")) for _ in range(3))
     assert [answer.status for answer in (first, second, third)] == [200, 200, 429]
     assert first.headers["x-ratelimit-limit-requests"] == "2"
-    assert [each.headers["x-ratelimit-remaining-requests"] for each in (first, second, third)] == [*"100"]
+    assert [answer.headers["x-ratelimit-remaining-requests"] for answer in (first, second, third)] == [*"100"]
     assert 0 < int(third.headers["retry-after"]) <= 30
     assert third.headers["x-ratelimit-reset-requests"].endswith("s")
     assert "x-ratelimit-limit-tokens" not in first.headers
@@ -94,7 +94,7 @@ def test_each_message_of_a_websocket_counts(make_rig, file):
         return ends
 
     first, second, third = rig.run(scenario)
-    assert [each["type"] for each in (first, second)] == ["response.completed"] * 2
+    assert [event["type"] for event in (first, second)] == ["response.completed"] * 2
     assert (third["type"], third["status"]) == ("error", 429)
 
 
@@ -105,7 +105,7 @@ def test_lines_of_batches_count_and_wait_where_requests_are_refused(make_rig, fi
     async def scenario(client):
         calls = batch_worker(rig.services)._calls
         body = json.dumps(BODY).encode()
-        told = [(await calls.post(CHAT, body, each.account)).status for each in (ann, ann, ben)]
+        told = [(await calls.post(CHAT, body, caller.account)).status for caller in (ann, ann, ben)]
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(calls.post(CHAT, body, ann.account), 0.3)
         return told, (await client.post(CHAT, BODY, **sent("ann"))).status
@@ -276,7 +276,7 @@ def ended(account, model="tiny", prompt=5, output=3):
 
 def test_usage_is_shown_by_day_model_and_key_to_those_that_it_concerns(make_rig, file, tmp_path):
     rig = make_rig(keys_file=file, usage_file=tmp_path / "usage.sqlite")
-    accounts = {each.name: each.account for each in parse_keys(file.read_text())}
+    accounts = {named_key.name: named_key.account for named_key in parse_keys(file.read_text())}
 
     async def scenario(client):
         usage = rig.services.usage
@@ -291,15 +291,15 @@ def test_usage_is_shown_by_day_model_and_key_to_those_that_it_concerns(make_rig,
             await client.get("/v1/usage?start_time=0&limit=3", **sent("ann")),
         ]
 
-    own, by_model, everyone, one, not_own, old = [answer.json for answer in rig.run(scenario)]
+    own, by_model, everyone, single, not_own, old = [answer.json for answer in rig.run(scenario)]
     assert [len(day["results"]) for day in own["data"]] == [0, 1]
     (result,) = own["data"][1]["results"]
     assert (result["num_model_requests"], result["input_tokens"], result["output_tokens"]) == (2, 10, 6)
     assert own["data"][1]["end_time"] - own["data"][1]["start_time"] == 86_400
-    assert {each["model"] for each in by_model["data"][-1]["results"]} == {"tiny", "big"}
-    found = {(each["api_key_id"], each["model"]) for each in everyone["data"][0]["results"]}
-    assert found == {("ann", "big"), ("ann", "tiny"), ("ben", "tiny")}
-    assert one["data"][0]["results"][0]["num_model_requests"] == 1
+    assert {row["model"] for row in by_model["data"][-1]["results"]} == {"tiny", "big"}
+    pairs = {(row["api_key_id"], row["model"]) for row in everyone["data"][0]["results"]}
+    assert pairs == {("ann", "big"), ("ann", "tiny"), ("ben", "tiny")}
+    assert single["data"][0]["results"][0]["num_model_requests"] == 1
     assert not_own["data"][0]["results"] == []
     assert (old["has_more"], old["next_page"], len(old["data"])) == (True, "page_3", 3)
     for query in ("bucket_width=1h", "limit=0", "group_by=color", "page=x", "start_time=-1"):
@@ -333,8 +333,8 @@ def test_metrics_have_the_names_of_the_file_and_one_label_for_all_others(few_met
         rig.services.usage.add(ended(account, "counted"))
     deferred.catch_up()
     lines = rig.get("/metrics").body.decode().splitlines()
-    found = [line for line in lines if 'model_name="counted"' in line and "key_requests_total" in line]
-    assert sorted(line.partition("{")[2] for line in found) == [
+    samples = [line for line in lines if 'model_name="counted"' in line and "key_requests_total" in line]
+    assert sorted(line.partition("{")[2] for line in samples) == [
         'key="ann",model_name="counted"} 1.0',
         'key="other",model_name="counted"} 2.0',
     ]

@@ -71,7 +71,7 @@ def whole_files() -> tuple[bytes, ...]:
         *((colours.convert("1"), "PNG", {}), (colours.resize((1, 1)), "PNG", {})),
         (Image.fromarray(noise[..., 0].astype(np.uint16) * 200), "PNG", {}),
     ]
-    return tuple(_saved(*each) for each in saved)
+    return tuple(_saved(*image_saved) for image_saved in saved)
 
 
 def _saved(image: Image.Image, kind: str, options: dict[str, Any]) -> bytes:

@@ -88,10 +88,10 @@ def fetch(
                 MediaSources(hosts), max_all, network.resolve, network.dial, timeout_s=timeout_s
             )
             try:
-                found = await fetcher.fetch([ImageInput(url, "image_url", WHERE)], MAX_BYTES)
+                fetched = await fetcher.fetch([ImageInput(url, "image_url", WHERE)], MAX_BYTES)
             except Exception as error:
                 return error, requests, network.dialled
-            return found[url], requests, network.dialled
+            return fetched[url], requests, network.dialled
 
     return asyncio.run(scene())
 
@@ -274,8 +274,8 @@ def test_requests_beyond_the_places_are_overload():
         with pytest.raises(Overloaded, match="too many requests fetch images"):
             await fetcher.fetch(images, MAX_BYTES)
         over.set()
-        for each in await asyncio.gather(*first, return_exceptions=True):
-            assert isinstance(each, FetchFailed)
+        for result in await asyncio.gather(*first, return_exceptions=True):
+            assert isinstance(result, FetchFailed)
 
     asyncio.run(scene())
 

@@ -79,7 +79,7 @@ def test_tokens_of_a_conversation_are_those_with_the_text_of_its_files(tmp_path)
             for path in ("/tokenize", "/v1/chat/completions/render"):
                 answer, other = await client.post(path, asked), await client.post(path, plain)
                 assert answer.status == other.status == 200, answer.body
-                ids = [each.json.get("tokens") or each.json["token_ids"] for each in (answer, other)]
+                ids = [answer.json.get("tokens") or answer.json["token_ids"] for answer in (answer, other)]
                 assert ids[0] == ids[1]
 
     asyncio.run(scene())

@@ -82,9 +82,13 @@ def test_paths_without_a_key_say_so(told):
 def test_every_field_that_is_not_honoured_is_told_with_its_reason(name, told):
     fields = told["components"]["schemas"][name]["properties"]
     body = BODIES[name]
-    assert {each for each in body.ignored if fields[each].get("description") is None} == set()
     assert {
-        each: fields[each]["description"] for each in body.refused if each not in body.model.model_fields
+        field_name for field_name in body.ignored if fields[field_name].get("description") is None
+    } == set()
+    assert {
+        field_name: fields[field_name]["description"]
+        for field_name in body.refused
+        if field_name not in body.model.model_fields
     } == {
         name: f"Refused: {refused.reason}."
         for name, refused in body.refused.items()
@@ -128,16 +132,16 @@ def test_the_page_of_fields_is_up_to_date():
 
 def test_the_document_is_made_once_and_sent_small():
     """However many ask for it at once."""
-    made = []
-    endpoint = OpenAPIEndpoint(lambda: made.append(1) or json.dumps({"a": "b" * 9999}).encode())
+    calls = []
+    endpoint = OpenAPIEndpoint(lambda: calls.append(1) or json.dumps({"a": "b" * 9999}).encode())
 
     async def scenario():
         return await asyncio.gather(*[endpoint._made() for _ in range(32)])
 
-    (found,) = {*asyncio.run(scenario())}
-    assert made == [1]
-    assert json.loads(gzip.decompress(found.gzipped)) == json.loads(found.plain)
-    assert len(found.gzipped) < len(found.plain) // 8
+    (document,) = {*asyncio.run(scenario())}
+    assert calls == [1]
+    assert json.loads(gzip.decompress(document.gzipped)) == json.loads(document.plain)
+    assert len(document.gzipped) < len(document.plain) // 8
 
 
 def test_a_client_that_has_the_document_gets_no_copy(rig):

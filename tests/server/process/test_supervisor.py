@@ -77,10 +77,10 @@ def stage(tmp_path):
         return stages[-1]
 
     yield make
-    for one in stages:
-        if one.process is not None:
-            one.process.kill()
-            one.process.wait()
+    for started in stages:
+        if started.process is not None:
+            started.process.kill()
+            started.process.wait()
 
 
 def test_first_poll_starts_the_host(stage):

@@ -4,10 +4,10 @@ from server.sqlite import connection
 
 
 def test_a_worker_that_comes_second_takes_the_tables_of_the_first(tmp_path, monkeypatch):
-    path, made = tmp_path / "db", []
+    path, tables_made = tmp_path / "db", []
 
     def tables(version):
-        made.append(version)
+        tables_made.append(version)
         return "CREATE TABLE t (a);\n"
 
     def first_makes_them(db, version, script):
@@ -19,5 +19,5 @@ def test_a_worker_that_comes_second_takes_the_tables_of_the_first(tmp_path, monk
     monkeypatch.setattr(connection, "_make_tables", first_makes_them)
     db = connection.connect(path, 1, tables)
     assert db.execute("SELECT count(*) FROM t").fetchone() == (0,)
-    assert made == [0]
+    assert tables_made == [0]
     db.close()

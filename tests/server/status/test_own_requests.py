@@ -45,7 +45,7 @@ def test_a_key_among_several_sees_its_own_requests(make_rig, query):
     rig.services.client.inspected = [shown(ANN, BEN, f"batch {ANN}", "")]
 
     async def scenario(client):
-        found = {}
+        by_key = {}
         for key in (*KEYS, "root"):
             request = client.begin("GET", f"/v1/status{query}", headers={"x-api-key": key})
             await (request.answer.wrote.wait() if query else request.task)
@@ -53,19 +53,19 @@ def test_a_key_among_several_sees_its_own_requests(make_rig, query):
                 request.hang_up()
                 await request.task
                 request.answer.writes[:] = [request.answer.writes[0].removeprefix(b"data: ").strip()]
-            found[key] = listed(request.answer)
-        return found
+            by_key[key] = listed(request.answer)
+        return by_key
 
-    found = rig.run(scenario)
-    assert found["ann"] == {
+    seen_by = rig.run(scenario)
+    assert seen_by["ann"] == {
         "requests": ["req-0", "req-2"],
         "recent": [f"r-{ANN}"],
         "errors": [f"e-{ANN}"],
         "map": [[2, 0], [2, SHARED], [2, 1], [2, SHARED], [1, SHARED], [1, FREE]],
     }
-    assert (found["ben"]["requests"], found["ben"]["recent"]) == (["req-1"], [f"r-{BEN}"])
-    assert found["root"]["requests"] == [f"req-{number}" for number in range(4)]
-    assert len(found["root"]["recent"]) == len(found["root"]["errors"]) == 4
+    assert (seen_by["ben"]["requests"], seen_by["ben"]["recent"]) == (["req-1"], [f"r-{BEN}"])
+    assert seen_by["root"]["requests"] == [f"req-{number}" for number in range(4)]
+    assert len(seen_by["root"]["recent"]) == len(seen_by["root"]["errors"]) == 4
 
 
 @pytest.mark.parametrize("keys", [(), ("ann",)])

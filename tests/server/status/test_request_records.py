@@ -64,22 +64,28 @@ def test_a_request_is_recorded_node_by_node_and_without_its_text(tmp_path):
         stream = await client.post(CHAT, chat(stream=True, n=2), X_Request_Id="two")
         refused = await client.post(CHAT, chat(temperature=MARKER), X_Request_Id="three")
         unknown = await client.post("/v1/nothing", {}, X_Request_Id="four")
-        assert [each.status for each in (whole, stream, refused, unknown)] == [200, 200, 400, 404]
+        assert [answer.status for answer in (whole, stream, refused, unknown)] == [200, 200, 400, 404]
         assert MARKER in refused.error["message"]
         return await recorded(client, services, 3), heard, whole
 
     reply, heard, whole = served(tmp_path, scenario)
     assert MARKER not in json.dumps(reply)
-    three, two, one = reply["recent"]
-    assert (one["id"], one["path"], one["model"], one["status"], one["stream"]) == (
+    three, two, first_record = reply["recent"]
+    assert (
+        first_record["id"],
+        first_record["path"],
+        first_record["model"],
+        first_record["status"],
+        first_record["stream"],
+    ) == (
         "one",
         CHAT,
         "tiny",
         200,
         False,
     )
-    assert (one["output_tokens"], one["finish"]) == (8, "length")
-    assert one["prompt_tokens"] == whole.json["usage"]["prompt_tokens"]
+    assert (first_record["output_tokens"], first_record["finish"]) == (8, "length")
+    assert first_record["prompt_tokens"] == whole.json["usage"]["prompt_tokens"]
     assert (two["id"], two["stream"], three["id"], three["status"], three["model"]) == (
         "two",
         True,
@@ -88,7 +94,7 @@ def test_a_request_is_recorded_node_by_node_and_without_its_text(tmp_path):
         None,
     )
     assert two["cached_tokens"] > 0  # the prompt was the same
-    for record in (one, two):
+    for record in (first_record, two):
         spans = {(span["path"], span["kind"]) for span in record["spans"]}
         assert {path for path, _ in spans} == NODES
         assert {kind for path, kind in spans if path == "generated"} == {"wait", "prefill", "decode"}
@@ -99,7 +105,7 @@ def test_a_request_is_recorded_node_by_node_and_without_its_text(tmp_path):
     assert [(error["id"], error["status"], error["message"]) for error in reply["errors"]] == [
         ("three", 400, "`temperature` must be a number")
     ]
-    assert [one.record.id for one in heard] == ["one", "two", "three"]
+    assert [heard_record.record.id for heard_record in heard] == ["one", "two", "three"]
     assert heard[0].traceparent == "00-ab-cd-01"
     assert heard[0].started == pytest.approx(heard[0].record.at - heard[0].record.seconds)
     assert (heard[0].sampling.max_tokens, heard[0].sampling.temperature) == (8, 0.5)
@@ -130,7 +136,7 @@ def test_a_client_that_leaves_and_one_that_is_cancelled_are_recorded(tmp_path):
         await until(lambda: left.answer.writes and ended.answer.writes)
         while True:
             shown = (await client.get("/v1/status")).json["requests"]
-            if {one["id"] for one in shown} == {"left", "ended"}:
+            if {record["id"] for record in shown} == {"left", "ended"}:
                 break
             await asyncio.sleep(0.01)
         left.hang_up()
@@ -143,9 +149,9 @@ def test_a_client_that_leaves_and_one_that_is_cancelled_are_recorded(tmp_path):
     assert (cancelled.status, again.status) == (200, 404)
     assert [choice["finish_reason"] for choice in ended.events[-2]["choices"]] == ["abort"]
     assert ended.events[-1] == "[DONE]"
-    finishes = {one["id"]: one["finish"] for one in reply["recent"] if one["path"] == CHAT}
+    finishes = {record["id"]: record["finish"] for record in reply["recent"] if record["path"] == CHAT}
     assert finishes == {"left": "abort", "ended": "abort"}
-    assert all(one["max_tokens"] == 4000 and one["state"] == "running" for one in shown)
+    assert all(record["max_tokens"] == 4000 and record["state"] == "running" for record in shown)
 
 
 def test_nothing_is_recorded_where_the_status_is_off(tmp_path):

@@ -265,7 +265,7 @@ def test_the_feed_goes_on_without_an_engine_and_when_it_is_back(shown):
     down, up = watching(shown, scenario, 1)
     assert [(model["id"], model["state"]) for model in down["models"]] == [("tiny", "down")]
     assert (down["queues"], down["requests"]) == ([], [])
-    assert [one["id"] for one in down["recent"]] == ["req-0"]  # of before
+    assert [record["id"] for record in down["recent"]] == ["req-0"]  # of before
     assert [(model["id"], model["state"]) for model in up["models"]] == [("tiny", "ready")]
     assert up["requests"]
 

@@ -37,7 +37,7 @@ def test_pieces_become_one_reply(capsys):
         "tool_calls",
         {"completion_tokens": 5},
     )
-    functions = [(each["id"], each["function"]) for each in reply.calls]
+    functions = [(call_shown["id"], call_shown["function"]) for call_shown in reply.calls]
     assert functions == [("a", {"name": "f", "arguments": "{}"}), ("b", {"name": "g", "arguments": "[]"})]
     assert capsys.readouterr().out == "It is.\n→ f {}\n→ g []"
 

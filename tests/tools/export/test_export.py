@@ -259,9 +259,9 @@ def test_rotary_positions_of_transformers_5_are_read_by_the_trace_and_refused_fo
     assert result.exit_code == 1
     assert "rope_parameters" in result.output
     assert export(str(newer), *options, "onnx").exit_code == 0
-    made = tmp_path / "m" / "model"
-    assert json.loads((made / "config.json").read_text())["rope_theta"] == 5e5
-    assert_defaults(made)
+    exported = tmp_path / "m" / "model"
+    assert json.loads((exported / "config.json").read_text())["rope_theta"] == 5e5
+    assert_defaults(exported)
 
 
 def test_what_only_the_other_format_takes_is_refused(tmp_path):

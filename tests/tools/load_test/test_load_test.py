@@ -150,7 +150,7 @@ class Clock:
 
 def test_each_time_is_taken_when_its_piece_arrives(monkeypatch):
     """Two requests, one after the other; a piece of a reply comes once the one before it was read."""
-    clock, found = Clock(), []
+    clock, outcomes = Clock(), []
     monkeypatch.setattr(sending, "time", clock)
     whole = reply(EVENT * 3 + USAGE + DONE)
     cuts = [0, *(whole.find(EVENT.encode()) + len(EVENT) * number for number in (1, 2, 3)), len(whole)]
@@ -166,14 +166,14 @@ def test_each_time_is_taken_when_its_piece_arrives(monkeypatch):
 
     async def run(url):
         sender = Sender(ApiServer(url), "/completions", 90.0)
-        seconds = await sender.run([PlannedRequest(b"{}", 3)] * 2, 1, found.append)
+        seconds = await sender.run([PlannedRequest(b"{}", 3)] * 2, 1, outcomes.append)
         sender.close()
         return seconds
 
     assert asyncio.run(listen(answer, run)) == 5.75
-    assert [each.sent_s for each in found] == [0.0, 2.875]
-    assert [each.arrivals_s for each in found] == [[0.5, 0.75, 0.875]] * 2
-    assert [each.end_s for each in found] == [2.875] * 2
+    assert [outcome.sent_s for outcome in outcomes] == [0.0, 2.875]
+    assert [outcome.arrivals_s for outcome in outcomes] == [[0.5, 0.75, 0.875]] * 2
+    assert [outcome.end_s for outcome in outcomes] == [2.875] * 2
 
 
 def test_failures_are_counted_by_kind():
@@ -185,12 +185,12 @@ def test_failures_are_counted_by_kind():
         reply(EVENT, missing=9),
         b"junk\r\n\r\n",
     ]
-    found, seconds = outcomes_of(replies)
+    outcomes, seconds = outcomes_of(replies)
     kinds = {"HTTP 429": 1, "connection broken": 2}
-    assert figures(found, seconds).failures == kinds
-    assert figures(found, seconds).succeeded == 2
-    assert found[1].message == "429: full"
-    assert not figures([each for each in found if not each.ok], seconds).first
+    assert figures(outcomes, seconds).failures == kinds
+    assert figures(outcomes, seconds).succeeded == 2
+    assert outcomes[1].message == "429: full"
+    assert not figures([outcome for outcome in outcomes if not outcome.ok], seconds).first
 
 
 def test_a_server_that_says_nothing_is_a_timeout():
@@ -242,24 +242,24 @@ def test_a_plan_repeats_for_its_seed_and_comes_at_its_rate():
     prompts = [Prompts(CountingServer(1, 0, True), "m", is_chat=False, seed=3) for _ in range(2)]
     first, again = (plan(load, prompt, load.requests) for prompt in prompts)
     assert first == again
-    times = [each.at_s for each in first]
+    times = [planned.at_s for planned in first]
     assert times == sorted(times)
     assert times[-1] == pytest.approx(400 / 20, rel=0.2)
     body = json.loads(first[0].body)
     assert (body["max_tokens"], body["stream"], body["stream_options"]) == (4, True, {"include_usage": True})
-    assert len({each.body for each in first}) == 400
+    assert len({planned.body for planned in first}) == 400
 
 
 def test_figures_of_two_requests():
-    found = [
+    outcomes = [
         Outcome(0.0, 0.0, [0.1, 0.2, 0.3], 0.4, 10, 3),
         Outcome(0.2, 0.2, [0.2, 0.6], 0.8, 10, 3),
     ]
-    whole = figures(found, 1.0)
+    whole = figures(outcomes, 1.0)
     assert (whole.requests_per_s, whole.output_tokens_per_s, whole.tokens_per_s) == (2.0, 6.0, 26.0)
     assert whole.first.p50_ms == pytest.approx(150)
     assert whole.between.max_ms == pytest.approx(400)
     assert whole.per_token.max_ms == pytest.approx(200)
-    assert most_in_flight(found) == 2
-    assert sum(tokens_over_time(found, 1.0, 10)) / 10 == pytest.approx(6.0)
-    assert svg(whole, found, "a & b").count("<polyline") == 4
+    assert most_in_flight(outcomes) == 2
+    assert sum(tokens_over_time(outcomes, 1.0, 10)) / 10 == pytest.approx(6.0)
+    assert svg(whole, outcomes, "a & b").count("<polyline") == 4

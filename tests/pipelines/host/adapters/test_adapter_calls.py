@@ -37,15 +37,15 @@ async def ask(client, catalogue, name, max_tokens=6):
     """What a request for a name generates, and how many tokens of its prompt were cached."""
     sampling = {"max_tokens": max_tokens, "temperature": 0.0, "ignore_eos": True}
     request = GenerationInput(prompts=[Prompt("this is the prompt of all")], sampling=sampling)
-    call, found, num_cached = catalogue.get(name).open(request, client), [], 0
+    call, token_ids, num_cached = catalogue.get(name).open(request, client), [], 0
     try:
         async for batch in call.updates():
             for _, update in batch:
-                found += update.piece.token_ids
+                token_ids += update.piece.token_ids
                 num_cached += update.piece.num_cached
     finally:
         call.close()
-    return found, num_cached
+    return token_ids, num_cached
 
 
 async def tokens(client, catalogue, name, max_tokens=6):
@@ -75,7 +75,7 @@ def test_each_adapter_answers_for_itself_under_both_names(model):
         return alone, together, other, engine_of(client).counts(), held(client)
 
     alone, together, other, counts, numbers = in_scene(scene, model)
-    assert len({tuple(each) for each in alone.values()}) == 6
+    assert len({tuple(text) for text in alone.values()}) == 6
     assert together == [*alone.values()] * 3
     assert other == alone["b"]
     assert counts.running == counts.waiting == 0
@@ -94,23 +94,23 @@ def test_guesses_of_the_bases_draft_change_no_adapters_text(model):
 
     plain, guessed, counts = in_scene(scene, model)
     assert guessed == plain
-    assert len({tuple(each) for each in plain}) == 3
+    assert len({tuple(text) for text in plain}) == 3
     assert counts.accepted_tokens > 0
     assert counts.draft_tokens > counts.accepted_tokens
 
 
 def test_no_cached_token_is_of_another_name_or_load(model):
     async def scene(client, catalogue):
-        found = [(await ask(client, catalogue, name))[1] for name in ("m", "a", "b", "a", "m")]
+        hits = [(await ask(client, catalogue, name))[1] for name in ("m", "a", "b", "a", "m")]
         await client.load_adapter("a", "a", None, True)
         same = (await ask(client, catalogue, "a"))[1]
         write_adapter(model / "adapters" / "a", seed=99)
         await client.load_adapter("a", "a", None, True)
-        return found, same, (await ask(client, catalogue, "a"))[1]
+        return hits, same, (await ask(client, catalogue, "a"))[1]
 
-    found, same, other = in_scene(scene, model)
-    assert found[:3] == [0, 0, 0]
-    assert min(found[3:]) > 0
+    cached_counts, same, other = in_scene(scene, model)
+    assert cached_counts[:3] == [0, 0, 0]
+    assert min(cached_counts[3:]) > 0
     assert (same, other) == (0, 0), "loads of the same files, and of others"
 
 
@@ -133,7 +133,7 @@ def test_a_look_finds_what_is_new_changed_and_gone(model):
     before, after = in_scene(scene, model)
     assert after["b"] == before["b"]
     assert after["a"] != before["a"]
-    assert len({tuple(each) for each in after.values()}) == 3
+    assert len({tuple(text) for text in after.values()}) == 3
 
 
 def test_clients_load_and_unload(model):
@@ -260,10 +260,10 @@ def test_two_hundred_requests_while_adapters_come_and_go(tmp_path):
             await asyncio.sleep(rng.random() * 0.5)
             name = rng.choice(["m", *every])
             try:
-                found = await tokens(client, catalogue, name)
+                token_ids = await tokens(client, catalogue, name)
             except NotFound:
                 return "404"
-            return "right" if found == right[name] else f"{name}: {found}"
+            return "right" if token_ids == right[name] else f"{name}: {token_ids}"
 
         async def come_and_go():
             while not done.is_set():
@@ -273,17 +273,17 @@ def test_two_hundred_requests_while_adapters_come_and_go(tmp_path):
                 await client.load_adapter(name, name, None, False)
 
         changes = asyncio.create_task(come_and_go())
-        found = await asyncio.gather(*[one(i) for i in range(200)])
+        statuses = await asyncio.gather(*[one(i) for i in range(200)])
         done.set()
         await changes
         engine = engine_of(client)
         await until(lambda: not engine.has_work)
         engine.reset_prefix_cache()
-        return found, engine.counts(), held(client), client.host._requests._coming
+        return statuses, engine.counts(), held(client), client.host._requests._coming
 
-    found, counts, numbers, coming = in_scene(scene, model)
-    assert {*found} <= {"right", "404"}
-    assert found.count("right") > 100
+    answered, counts, numbers, coming = in_scene(scene, model)
+    assert {*answered} <= {"right", "404"}
+    assert answered.count("right") > 100
     assert counts.blocks_used == counts.running == counts.waiting == 0
     assert len(numbers) <= 3
     assert not coming

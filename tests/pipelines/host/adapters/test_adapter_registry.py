@@ -54,13 +54,13 @@ def test_what_is_remembered_is_bounded():
 def test_one_folder_has_a_bounded_number_of_names():
     """300 names for one folder were 300 loads, and 300 models in every list."""
     registry, path = AdapterRegistry(), FOLDER / "a"
-    given = [FoundAdapter(f"name-{i}", path, "d") for i in range(MAX_NAMES + 1)]
-    for each in given[:-1]:
-        registry.check_names(each)
-        registry.load("m", each, by_hand=True)
+    adapters = [FoundAdapter(f"name-{i}", path, "d") for i in range(MAX_NAMES + 1)]
+    for adapter in adapters[:-1]:
+        registry.check_names(adapter)
+        registry.load("m", adapter, by_hand=True)
     with pytest.raises(RequestError, match="8 names already"):
-        registry.check_names(given[-1])
-    registry.check_names(given[0])  # loaded in place
+        registry.check_names(adapters[-1])
+    registry.check_names(adapters[0])  # loaded in place
     registry.check_names(FoundAdapter("other", FOLDER / "b", "d"))
     registry.unload("m", "name-0")
-    registry.check_names(given[-1])
+    registry.check_names(adapters[-1])

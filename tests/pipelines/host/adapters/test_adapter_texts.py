@@ -56,8 +56,8 @@ def test_each_name_has_its_own_vectors_and_adapters_take_turns(model, encoders):
         return alone, list(zip(names, together, strict=True)), client.host._requests._coming
 
     alone, together, coming = in_one_process(scene, model.parent)
-    assert len({str(each) for each in alone.values()}) == 4
-    assert all(found == alone[name.rpartition(":")[2]] for name, found in together)
+    assert len({str(embedding) for embedding in alone.values()}) == 4
+    assert all(embedding == alone[name.rpartition(":")[2]] for name, embedding in together)
     assert len(encoders[-1].adapters) <= 2
     assert not coming
 

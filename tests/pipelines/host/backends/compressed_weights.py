@@ -19,15 +19,15 @@ def dequantized(file: Path) -> dict[str, np.ndarray]:
         place = READ_BY.get(node.get_type_name())
         if place is not None and _is_compressed(node.input_value(place)):
             ports[f"{_module(node.get_friendly_name())}.weight"] = (node, place)
-    found = {}
+    weights = {}
     for name, (node, place) in ports.items():
         weight = node.input_value(place)
         values = ov.Core().compile_model(ov.Model([weight], []), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(
             {}
         )[0]
         turned = node.get_type_name() == "MatMul" and not node.get_attributes()["transpose_b"]
-        found[name] = values.astype(np.float32).T if turned else values.astype(np.float32)
-    return found
+        weights[name] = values.astype(np.float32).T if turned else values.astype(np.float32)
+    return weights
 
 
 def _is_compressed(weight: ov.Output) -> bool:

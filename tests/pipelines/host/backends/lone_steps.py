@@ -45,32 +45,32 @@ def states_of(rows: Sequence[int], interval: int) -> RecurrentStates:
 
 def together(steps: list[Step]) -> Step:
     """One step of all of them; tables are filled up with a block that does not exist."""
-    counts = [len(one.token_ids) for one in steps]
+    counts = [len(single.token_ids) for single in steps]
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    columns = max(one.block_table.shape[1] for one in steps)
+    columns = max(single.block_table.shape[1] for single in steps)
     tables = [
-        np.pad(one.block_table, [(0, 0), (0, columns - one.block_table.shape[1])], constant_values=9999)
-        for one in steps
+        np.pad(single.block_table, [(0, 0), (0, columns - single.block_table.shape[1])], constant_values=9999)
+        for single in steps
     ]
     logit_indices = np.concatenate(
-        [one.logit_indices + start for one, start in zip(steps, starts, strict=False)]
+        [single.logit_indices + start for single, start in zip(steps, starts, strict=False)]
     )
     return Step(
-        token_ids=np.concatenate([one.token_ids for one in steps]),
-        positions=np.concatenate([one.positions for one in steps]),
+        token_ids=np.concatenate([single.token_ids for single in steps]),
+        positions=np.concatenate([single.positions for single in steps]),
         starts=starts,
-        num_past=np.concatenate([one.num_past for one in steps]),
+        num_past=np.concatenate([single.num_past for single in steps]),
         block_table=np.concatenate(tables),
-        num_blocks=np.concatenate([one.num_blocks for one in steps]),
-        max_context=max(one.max_context for one in steps),
+        num_blocks=np.concatenate([single.num_blocks for single in steps]),
+        max_context=max(single.max_context for single in steps),
         logit_indices=logit_indices,
         logit_slots=np.arange(len(logit_indices), dtype=np.int32),
-        copies=np.concatenate([one.copies for one in steps]),
-        slots=np.concatenate([one.slots for one in steps]),
+        copies=np.concatenate([single.copies for single in steps]),
+        slots=np.concatenate([single.slots for single in steps]),
         states=None
         if steps[0].states is None
         else RecurrentStates(
-            table=np.concatenate([one.states.table for one in steps]),
-            interval=np.concatenate([one.states.interval for one in steps]),
+            table=np.concatenate([single.states.table for single in steps]),
+            interval=np.concatenate([single.states.interval for single in steps]),
         ),
     )

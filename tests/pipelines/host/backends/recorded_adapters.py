@@ -131,14 +131,14 @@ def _write_adapter(base: Path, folder: Path, config: dict[str, Any], dtype: str,
     model.save_pretrained(folder)
     (folder / "README.md").unlink(missing_ok=True)
     file = folder / "adapter_model.safetensors"
-    save_file({key: each.to(getattr(torch, dtype)) for key, each in load_file(file).items()}, file)
+    save_file({key: tensor.to(getattr(torch, dtype)) for key, tensor in load_file(file).items()}, file)
 
 
 def _generated(model: Any, prompt: list[int]) -> list[int]:
     import torch
 
     ids = torch.tensor([prompt])
-    made = model.generate(
+    generated = model.generate(
         input_ids=ids,
         attention_mask=torch.ones_like(ids),
         do_sample=False,
@@ -146,7 +146,7 @@ def _generated(model: Any, prompt: list[int]) -> list[int]:
         eos_token_id=None,
         pad_token_id=0,
     )
-    return made[0].tolist()[len(prompt) :]
+    return generated[0].tolist()[len(prompt) :]
 
 
 if __name__ == "__main__":

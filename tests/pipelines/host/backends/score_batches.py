@@ -53,32 +53,32 @@ def score_together(engine: GenerationEngine, prompts: list[list[int]]) -> list[l
     for number, prompt in enumerate(prompts):
         params = SamplingParams(max_tokens=2, prompt_logprobs=TOP)
         engine.submit(number, GenerationRequest([prompt], params, n=2))
-    found = drain(engine)
-    assert all(found[number, 0] == found[number, 1] for number in range(len(prompts)))
-    return [found[number, 0] for number in range(len(prompts))]
+    scores = drain(engine)
+    assert all(scores[number, 0] == scores[number, 1] for number in range(len(prompts)))
+    return [scores[number, 0] for number in range(len(prompts))]
 
 
 def drain(engine: GenerationEngine) -> dict[tuple[object, int], list[TokenLogprobs]]:
     """Run to the end; the scores of each choice of each request."""
-    found: dict[tuple[object, int], list[TokenLogprobs]] = {}
+    scores: dict[tuple[object, int], list[TokenLogprobs]] = {}
     while engine.has_work:
         for output in engine.step():
             assert output.error is None
             logprobs = output.piece.logprobs
             if logprobs is not None and logprobs.prompt is not None:
-                assert (output.key, output.choice) not in found
-                found[output.key, output.choice] = logprobs.prompt
+                assert (output.key, output.choice) not in scores
+                scores[output.key, output.choice] = logprobs.prompt
         assert violations(snapshot(engine)) == []
-    return found
+    return scores
 
 
 def check(
-    found: list[list[TokenLogprobs]],
+    texts_scores: list[list[TokenLogprobs]],
     prompts: list[list[int]],
     logprobs_of: Callable[[list[int]], NDArray[np.float32]],
 ) -> None:
     """`logprobs_of(prompt)`: float32[len(prompt), vocab], the reference's log_softmax at each position."""
-    for scores, prompt in zip(found, prompts, strict=True):
+    for scores, prompt in zip(texts_scores, prompts, strict=True):
         expected = logprobs_of(prompt)[:-1]
         chosen = np.take_along_axis(expected, np.array(prompt[1:])[:, None], axis=1)[:, 0]
         np.testing.assert_allclose([score.logprob for score in scores], chosen, atol=TOLERANCE)

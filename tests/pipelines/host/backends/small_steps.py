@@ -11,8 +11,8 @@ BLOCK = 16
 
 def make_step(sequences: list[tuple[int, int]], samples: list[int]) -> Step:
     """A step of (past, new) tokens; sequence i gives `samples[i]` rows of logits at its last token."""
-    past = np.array([one for one, _ in sequences], np.int32)
-    new = np.array([one for _, one in sequences], np.int32)
+    past = np.array([count for count, _ in sequences], np.int32)
+    new = np.array([count for _, count in sequences], np.int32)
     starts = np.concatenate([[0], np.cumsum(new)]).astype(np.int32)
     num_blocks = (-(-(past + new) // BLOCK)).astype(np.int32)
     at = np.repeat(starts[1:] - 1, samples).astype(np.int64)

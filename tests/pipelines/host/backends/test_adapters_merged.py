@@ -65,7 +65,7 @@ def says_what_merged_models_say(tmp_path, opened, mixture):
     cases = [cases[place] for place in order]
     for speculates in (False, True):
         engine = engine_of(mixed, adapters, speculates)
-        found = generate(engine, cases)
-        assert [len(text) for text in found] == [NUM_TOKENS] * len(cases)
-        assert found == [case.tokens for case in cases]
+        texts = generate(engine, cases)
+        assert [len(text) for text in texts] == [NUM_TOKENS] * len(cases)
+        assert texts == [case.tokens for case in cases]
         assert engine.counts().preemptions >= 2

@@ -76,7 +76,7 @@ def search_together(engine: GenerationEngine) -> dict[tuple[int, int], tuple[lis
     """What each choice of each case gets; requests join one by one, and now and then a sequence is set
     back.
     """
-    found: dict[tuple[int, int], tuple[list[int], str | None]] = {}
+    replies: dict[tuple[int, int], tuple[list[int], str | None]] = {}
     arriving = list(enumerate(cases()))
     while arriving or engine.has_work:
         if arriving:
@@ -92,10 +92,10 @@ def search_together(engine: GenerationEngine) -> dict[tuple[int, int], tuple[lis
             engine.scheduler._preempt(engine.scheduler.running[-1])
         for output in engine.step():
             assert output.error is None
-            assert (output.key, output.choice) not in found
-            found[output.key, output.choice] = output.piece.token_ids, output.piece.finish
+            assert (output.key, output.choice) not in replies
+            replies[output.key, output.choice] = output.piece.token_ids, output.piece.finish
         assert violations(snapshot(engine)) == []
-    return found
+    return replies
 
 
 def search_alone(folder: Path) -> dict[tuple[int, int], tuple[list[int], str | None]]:
@@ -105,7 +105,7 @@ def search_alone(folder: Path) -> dict[tuple[int, int], tuple[list[int], str | N
 
     torch.set_num_threads(1)  # for a model so small more threads only wait for each other
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    found: dict[tuple[int, int], tuple[list[int], str | None]] = {}
+    replies: dict[tuple[int, int], tuple[list[int], str | None]] = {}
     for key, (prompt, asked) in enumerate(cases()):
         ends = sorted(EOS.union(STOP)) if asked.ends else []
         rows = model.generate(
@@ -121,8 +121,8 @@ def search_alone(folder: Path) -> dict[tuple[int, int], tuple[list[int], str | N
             pad_token_id=VOCABULARY - 1,
         )
         for choice, row in enumerate(rows.tolist()):
-            found[key, choice] = cut(row[len(prompt) :], ends, asked.max_tokens)
-    return found
+            replies[key, choice] = cut(row[len(prompt) :], ends, asked.max_tokens)
+    return replies
 
 
 def cut(row: list[int], ends: list[int], max_tokens: int) -> tuple[list[int], str]:

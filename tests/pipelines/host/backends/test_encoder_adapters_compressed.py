@@ -58,7 +58,9 @@ def merged(family: str, weights: dict[str, np.ndarray], adapter: Any) -> Any:
         for name, values in weights.items():
             state[name].copy_(torch.from_numpy(values.copy()))
         for linear, own in () if adapter is None else adapter.linears.items():
-            [name] = (each for each in state if each.endswith(f"{linear}.weight"))
+            [name] = (
+                name_of_weight for name_of_weight in state if name_of_weight.endswith(f"{linear}.weight")
+            )
             state[name].add_(torch.from_numpy(own.b @ own.a))
     return model
 
@@ -85,7 +87,7 @@ def test_adapters_beside_weights_of_few_bits(encoders, tmp_path, family, weights
     for row, expected in zip(rows(encoder, asked, ORDER), wanted, strict=True):
         np.testing.assert_allclose(row, expected, rtol=0, atol=NEAR)
     base = rows(encoder, asked, [None] * len(ORDER))
-    assert [np.abs(each - expected).max() < NEAR for each, expected in zip(base, wanted, strict=True)] == [
+    assert [np.abs(row - expected).max() < NEAR for row, expected in zip(base, wanted, strict=True)] == [
         name is None for name in ORDER
     ]
     encoder.close()

@@ -27,7 +27,7 @@ def run(encoder, texts, width=None):
     return [row[: len(text)] if encoder.per_token else row for text, row in zip(texts, values, strict=True)]
 
 
-@pytest.mark.parametrize(("name", "settings"), WAYS, ids=lambda one: getattr(one, "engine", one))
+@pytest.mark.parametrize(("name", "settings"), WAYS, ids=lambda way: getattr(way, "engine", way))
 @pytest.mark.parametrize("family", after(2, FAMILIES))
 def test_rows_are_transformers_own_alone_and_beside_others(encoders, family, name, settings):
     from tiny_encoders import make_model, rows_alone, texts
@@ -63,7 +63,7 @@ def test_types_reach_the_model(encoders):
     assert np.abs(encoder.run(replace(batch, types=np.zeros_like(batch.types))) - typed).max() > 0.1
 
 
-@pytest.mark.parametrize(("name", "settings"), WAYS, ids=lambda one: getattr(one, "engine", one))
+@pytest.mark.parametrize(("name", "settings"), WAYS, ids=lambda way: getattr(way, "engine", way))
 def test_warming_ends_changes_nothing_and_a_closed_encoder_may_be_closed(tmp_path: Path, name, settings):
     encoder = open_encoder(write_encoder_model(tmp_path, name), settings)
     before = encoder.run(batch_of([[1, 2], [3]])).copy()

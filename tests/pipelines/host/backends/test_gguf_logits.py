@@ -82,7 +82,7 @@ def expected(config, state):
         )  # of a file that has more biases than families
         linear.register_parameter("bias", torch.nn.Parameter(torch.empty(linear.out_features)))
     missing, unexpected = model.load_state_dict(
-        {name: torch.tensor(each) for name, each in state.items()}, strict=False
+        {name: torch.tensor(weight) for name, weight in state.items()}, strict=False
     )
     assert (missing, unexpected) == ([], [])
     with torch.no_grad():

@@ -83,5 +83,5 @@ def test_probabilities_are_those_of_llama_cpp(tmp_path, name):
     session.allocate(4)
     logits = session.run(step(np.array(IDS), 0, [0, 1, 2], [end - 1 for end in ENDS]))
     session.close()
-    given = logits - np.log(np.exp(logits).sum(1, keepdims=True))
-    np.testing.assert_allclose(given, wanted, atol=TOLERANCE)
+    logprobs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    np.testing.assert_allclose(logprobs, wanted, atol=TOLERANCE)

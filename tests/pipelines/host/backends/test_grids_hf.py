@@ -40,8 +40,8 @@ def patches_of(grids):
 
 def test_angles_and_windows_of_patches(model):
     patches = read_patches({"vision_config": model.config.vision_config.to_dict()})
-    given = patches_of(GRIDS)
-    angles = model.visual.rot_pos_emb(given).numpy()
+    patches_there = patches_of(GRIDS)
+    angles = model.visual.rot_pos_emb(patches_there).numpy()
     inputs = grid_inputs(np.array(GRIDS, np.int32), patches, angles.shape[1])
     np.testing.assert_allclose(inputs[ROTATIONS], angles, rtol=1e-6)
     seen = [np.ones((4 * rows * columns,) * 2, bool) for rows, columns in GRIDS]
@@ -49,10 +49,10 @@ def test_angles_and_windows_of_patches(model):
     if hasattr(model.visual, "fast_pos_embed_interpolate"):
         table = model.visual.pos_embed.weight.detach().numpy()
         placed = (table[inputs[CORNERS]] * inputs[SHARES][:, :, None]).sum(0)
-        wanted = model.visual.fast_pos_embed_interpolate(given).detach().numpy()
+        wanted = model.visual.fast_pos_embed_interpolate(patches_there).detach().numpy()
         np.testing.assert_allclose(placed, wanted, atol=1e-6)
     if hasattr(model.visual, "get_window_index"):
-        order, ends = model.visual.get_window_index(given)
+        order, ends = model.visual.get_window_index(patches_there)
         sizes = np.diff(np.unique(ends))
         assert inputs[ORDER].tolist() == order.tolist()
         assert ((inputs[WINDOWS][0] == 0) == whole([np.ones((size, size), bool) for size in sizes])).all()
@@ -76,8 +76,8 @@ def test_positions_of_tokens(model, text):
     values = [np.zeros((rows * columns, 1), np.float32) for rows, columns in GRIDS]
     images = PromptEmbeds(starts, values, [b""] * len(GRIDS), GRIDS)
     assert images.positions is not None
-    found = np.tile(np.arange(len(ids)) + images.positions.shifts(0, len(ids)), (3, 1))
-    found[:, images.places] = images.positions.axes
+    positions = np.tile(np.arange(len(ids)) + images.positions.shifts(0, len(ids)), (3, 1))
+    positions[:, images.places] = images.positions.axes
     wanted, shift = model.model.get_rope_index(torch.tensor([ids]), patches_of(GRIDS))
-    assert found.tolist() == wanted[:, 0].tolist()
+    assert positions.tolist() == wanted[:, 0].tolist()
     assert images.positions.last_shift == int(shift)

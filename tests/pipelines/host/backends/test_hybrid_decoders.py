@@ -98,7 +98,7 @@ def engine(
 
 
 def generate(
-    made: GenerationEngine, requests: list[GenerationRequest], preempting: bool = False
+    hybrid_engine: GenerationEngine, requests: list[GenerationRequest], preempting: bool = False
 ) -> dict[tuple[int, int], list[int]]:
     """(request, choice) → its tokens; the requests join two steps after one another.
 
@@ -106,16 +106,16 @@ def generate(
     """
     texts: dict[tuple[int, int], list[int]] = {}
     joining = list(enumerate(requests))
-    while joining or made.has_work:
+    while joining or hybrid_engine.has_work:
         if joining:
-            made.submit(*joining.pop(0))
-        if preempting and made.scheduler.running and made.counts().steps % 5 == 4:
-            made.scheduler._preempt(made.scheduler.running[-1])
+            hybrid_engine.submit(*joining.pop(0))
+        if preempting and hybrid_engine.scheduler.running and hybrid_engine.counts().steps % 5 == 4:
+            hybrid_engine.scheduler._preempt(hybrid_engine.scheduler.running[-1])
         for _ in range(2):
-            for output in made.step():
+            for output in hybrid_engine.step():
                 texts.setdefault((output.key, output.choice), []).extend(output.piece.token_ids)
                 assert output.piece.finish != "error"
-            assert violations(snapshot(made)) == []
+            assert violations(snapshot(hybrid_engine)) == []
     return texts
 
 
@@ -171,12 +171,12 @@ def test_prefixes_are_continued_from_stored_states(family, session):
     cold = [generate(engine(session, 64), [greedy(turn)])[0, 0] for turn in turns]
     assert cold[:2] == [wanted, wanted]
     for max_step_tokens in (24, 200):
-        made = engine(session, 64, True, max_step_tokens=max_step_tokens)
+        small_engine = engine(session, 64, True, max_step_tokens=max_step_tokens)
         cached = []
         for turn, text in zip(turns, cold, strict=True):
-            before = made.counts().prefix_hit_tokens
-            assert generate(made, [greedy(turn)]) == {(0, 0): text}
-            cached.append(made.counts().prefix_hit_tokens - before)
+            before = small_engine.counts().prefix_hit_tokens
+            assert generate(small_engine, [greedy(turn)]) == {(0, 0): text}
+            cached.append(small_engine.counts().prefix_hit_tokens - before)
         assert cached == [0, 64, 64]
 
 
@@ -186,25 +186,25 @@ def test_a_state_is_stored_where_a_prompt_leaves_what_is_cached(family, session)
     for number, prompt in enumerate(prompts):
         prompt[64] = number
     cold = [generate(engine(session, 64), [greedy(prompt)])[0, 0] for prompt in prompts]
-    made = engine(session, 64, True, max_step_tokens=200)
+    warm_engine = engine(session, 64, True, max_step_tokens=200)
     cached = []
     for prompt, text in zip(prompts, cold, strict=True):
-        before = made.counts().prefix_hit_tokens
-        assert generate(made, [greedy(prompt)]) == {(0, 0): text}
-        cached.append(made.counts().prefix_hit_tokens - before)
+        before = warm_engine.counts().prefix_hit_tokens
+        assert generate(warm_engine, [greedy(prompt)]) == {(0, 0): text}
+        cached.append(warm_engine.counts().prefix_hit_tokens - before)
     assert cached == [0, 0, 64]
 
 
 def test_rejected_draft_tokens_leave_no_trace_in_the_states(family, session):
     """Texts that repeat themselves, some of whose repetitions the model does not continue."""
-    prompts = [one.prompt + one.token_ids + one.prompt[-20:] for one in recorded(family)]
+    prompts = [case.prompt + case.token_ids + case.prompt[-20:] for case in recorded(family)]
     alone = [generate(engine(session, 64), [greedy(prompt)])[0, 0] for prompt in prompts]
     lookup = Lookup(Lookup.Config(adaptive=False, max_ngram=1, num_draft_tokens=DRAFT_TOKENS), Path())
-    made = engine(session, 64, True, lookup, 64)
-    texts = generate(made, [greedy(prompt, n=2) for prompt in prompts], preempting=True)
+    drafting_engine = engine(session, 64, True, lookup, 64)
+    texts = generate(drafting_engine, [greedy(prompt, n=2) for prompt in prompts], preempting=True)
     for number, text in enumerate(alone):
         assert texts[number, 0] == texts[number, 1] == text
-    counts = made.counts()
+    counts = drafting_engine.counts()
     assert counts.draft_tokens - counts.accepted_tokens > 20
     assert counts.accepted_tokens > 5
 
@@ -286,7 +286,11 @@ def test_positions_that_cannot_be_given_are_refused(tmp_path):
     path: Path = unpack("lfm2", tmp_path)
     text = path.read_text()
     model = ov.Core().read_model(text, ov.Tensor(np.fromfile(path.with_suffix(".bin"), np.uint8)))
-    (count,) = [one for one in model.get_ops() if one.get_type_name() == "Range" and feeds_angles(one)]
+    (count,) = [
+        operation
+        for operation in model.get_ops()
+        if operation.get_type_name() == "Range" and feeds_angles(operation)
+    ]
     targets = list(count.output(0).get_target_inputs())
     doubled = ops.multiply(count, ops.constant(1, count.get_element_type().to_dtype()))
     for target in targets:

@@ -159,7 +159,7 @@ def test_room_for_adapters_is_that_of_the_line_and_a_draft_has_none(monkeypatch)
     use_openers(monkeypatch, "DECODERS", ".onnx", cuda=lambda path, settings: opened.append(settings))
     for config in (Model.Config(**settings, device="cuda:1"), Draft.Config(path="model.onnx", device="cuda")):
         open_decoder(Path("model.onnx"), config.settings())
-    assert [(each.device, each.room) for each in opened] == [
+    assert [(settings.device, settings.room) for settings in opened] == [
         ("cuda:1", AdapterRoom(frozenset({"q_proj"}), 3, 64)),
         ("cuda", None),
     ]

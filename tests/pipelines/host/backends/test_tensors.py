@@ -150,13 +150,13 @@ TYPES = {"float32": "FLOAT", "float64": "DOUBLE", "bytes": "STRING"}
 def test_every_type_goes_in_and_comes_out(engine, dtype, tmp_path):
     path = write_same(tmp_path, ir.DataType[TYPES.get(dtype, dtype.upper())])
     session = open_tensors(path, TensorSettings(engine=engine, threads=1))
-    given = (
+    inputs = (
         strings("abc", "", "é", "d" * 99)
         if dtype == "bytes"
         else np.array([[0, 1], [2.5, 100]]).astype(DTYPES[dtype])
     )
     assert session.inputs["given"].dtype == session.outputs["same"].dtype == dtype
-    for array in (given, given[:1, :1], given[:1, 1:], given[:0], given.T):  # the third: an empty string
+    for array in (inputs, inputs[:1, :1], inputs[:1, 1:], inputs[:0], inputs.T):  # the third: an empty string
         same = run_tensors(session, {"given": array})["same"]
         assert (same.dtype, same.shape, same.tolist()) == (array.dtype, array.shape, array.tolist())
 

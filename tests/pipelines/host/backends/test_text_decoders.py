@@ -60,17 +60,17 @@ def text(key):
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """Tiny models by name: (transformers' model, folder)."""
-    made = {}
+    models_of_names = {}
 
     def write(name):
-        if name not in made:
+        if name not in models_of_names:
             model, folder = tiny_text_model(name), tmp_path_factory.mktemp(name)
             weights, encoder, decoder = read_text_model(weights_of(model), fields_of(model))
             write_text_encoder(weights, encoder, folder)
             write_decoder(weights, decoder, folder)
             (folder / "config.json").write_text(json.dumps(fields_of(model)))
-            made[name] = model, folder
-        return made[name]
+            models_of_names[name] = model, folder
+        return models_of_names[name]
 
     return write
 
@@ -84,14 +84,14 @@ def encoded(folder, engine):
     """The encoder's rows for all texts in one batch."""
     texts = [text(key) for key in range(len(CASES))]
     width = max(map(len, texts))
-    ids = np.array([each + [0] * (width - len(each)) for each in texts])
-    lengths = np.array([len(each) for each in texts])
+    ids = np.array([ids_of_text + [0] * (width - len(ids_of_text)) for ids_of_text in texts])
+    lengths = np.array([len(ids_of_text) for ids_of_text in texts])
     precision = "f32" if engine == "openvino" else None
     session = open_encoder(folder / "encoder.onnx", EncoderSettings("cpu", engine, precision, 1))
     rows = session.run(TokenBatch(ids, lengths, np.zeros_like(ids), np.ones(len(ids), np.bool_)))
-    found = [np.array(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+    rows_of_texts = [np.array(row[:length]) for row, length in zip(rows, lengths, strict=True)]
     session.close()
-    return found
+    return rows_of_texts
 
 
 def run_together(session, frames):
@@ -105,7 +105,7 @@ def run_together(session, frames):
     session.reserve(settings.max_step_tokens, settings.max_sequences)
     session.allocate(num_blocks)
     engine = GenerationEngine(StepBody(body), settings, session.shape, CacheSize(num_blocks), frozenset())
-    found, arriving = {}, list(enumerate(CASES))
+    texts, arriving = {}, list(enumerate(CASES))
     while arriving or engine.has_work:
         if arriving:
             key, (_, beams, n) = arriving.pop(0)
@@ -116,14 +116,14 @@ def run_together(session, frames):
             engine.scheduler._preempt(engine.scheduler.running[-1])
         for output in engine.step():
             assert output.error is None
-            found.setdefault((output.key, output.choice), []).extend(output.piece.token_ids)
+            texts.setdefault((output.key, output.choice), []).extend(output.piece.token_ids)
         assert violations(snapshot(engine)) == []
-    return found, engine.counts()
+    return texts, engine.counts()
 
 
 @pytest.mark.parametrize(
     ("name", "engine"),
-    [each if each in IN_EVERY_RUN else pytest.param(*each, marks=pytest.mark.breadth) for each in ALL],
+    [way if way in IN_EVERY_RUN else pytest.param(*way, marks=pytest.mark.breadth) for way in ALL],
 )
 def test_tokens_equal_transformers(name, engine, written):
     model, folder = written(name)
@@ -133,9 +133,9 @@ def test_tokens_equal_transformers(name, engine, written):
         for choice, tokens in enumerate(reference(model, key, beams) * (n // beams))
     }
     session = DECODERS[engine](folder / "decoder.onnx")
-    found, counts = run_together(session, encoded(folder, engine))
+    texts_found, counts = run_together(session, encoded(folder, engine))
     session.close()
-    assert found == wanted
+    assert texts_found == wanted
     assert session.shape.encoder_hidden_size == WIDTH
     assert counts.blocks_used == 0
     assert counts.preemptions > 5

@@ -27,7 +27,7 @@ def open_whole(decoder: DecoderModel, num_tokens: int) -> ort.InferenceSession:
             shape = (1, layer.num_kv_heads, 1, layer.head_size)
             nothing = ir.node("Constant", [], {"value": ir.tensor(np.zeros(shape, np.float32))})
             longer = [ir.node("Concat", [operand, *nothing.outputs], {"axis": 2}) for operand in operands[1:]]
-            operands, more = [operands[0], *(each.outputs[0] for each in longer)], [nothing, *longer]
+            operands, more = [operands[0], *(node.outputs[0] for node in longer)], [nothing, *longer]
         attend = ir.node("Attention", [*operands, mask.outputs[0]], attributes)
         graph.insert_before(node, [mask, *more, attend])
         node.outputs[0].replace_all_uses_with(attend.outputs[0])

@@ -84,16 +84,16 @@ class Rig:
 
 def tensors(texts: list[list[int]], priority: int = 0, activate: bool = True, types: Any = None) -> Any:
     """A request as it comes over the wire."""
-    made = {
-        "ids": np.array([each for text in texts for each in text], np.int32),
+    message = {
+        "ids": np.array([value for text in texts for value in text], np.int32),
         "lengths": np.array([len(text) for text in texts], np.int32),
         "activate": np.array([activate], np.uint8),
         "priority": np.array([priority], np.int64),
     }
     return (
-        made
+        message
         if types is None
-        else {**made, "types": np.array([each for text in types for each in text], np.uint8)}
+        else {**message, "types": np.array([value for text in types for value in text], np.uint8)}
     )
 
 

@@ -42,12 +42,12 @@ def search(
         grown = [(totals.ravel()[at], running[at // vocab_size][1] + [int(at % vocab_size)]) for at in kept]
         hits = [length == max_tokens or text[-1] in ends for _, text in grown]
         lowered = [(score + NEVER * hit, text) for (score, text), hit in zip(grown, hits, strict=True)]
-        running = sorted(lowered, key=lambda one: -one[0])[:width]
+        running = sorted(lowered, key=lambda beam: -beam[0])[:width]
         new = [
             (score / length**penalty if hit and place < width else NEVER, hit and place < width, text)
             for place, ((score, text), hit) in enumerate(zip(grown, hits, strict=True))
         ]
-        finished = sorted(finished + new, key=lambda one: -one[0])[:width]
+        finished = sorted(finished + new, key=lambda beam: -beam[0])[:width]
         full = all(done for _, done, _ in finished)
         hypothetical = max_tokens if beams.early_stopping == "never" and penalty > 0 else length
         worst = finished[-1][0] if full else NEVER

@@ -100,9 +100,9 @@ class Rig:
         **params: object,
     ) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
-        given = {"encoder_states": list(encoder_states), "images": list(images), "adapter": adapter}
+        extras = {"encoder_states": list(encoder_states), "images": list(images), "adapter": adapter}
         origin = Origin(tenant=tenant)
-        self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt, origin, **given))
+        self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt, origin, **extras))
         for choice in range(len(prompts) * n):
             self.texts[key, choice] = Text()
 
@@ -282,21 +282,21 @@ def scores_alone(
     if not contexts:
         return []
     rows, targets = np.arange(len(contexts)), np.array(prompt[1:], np.int64)
-    found = numpy_ops.gather_logprobs(fake_logits(contexts, VOCAB_SIZE, frames), rows, targets, k)
-    columns = (found.chosen, found.ranks, found.top_ids, found.top)
+    gathered = numpy_ops.gather_logprobs(fake_logits(contexts, VOCAB_SIZE, frames), rows, targets, k)
+    columns = (gathered.chosen, gathered.ranks, gathered.top_ids, gathered.top)
     return [TokenLogprobs(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def lone_step(rows: SamplingSlots) -> StepContext:
     """One logit for row 0; the rest of the step is never read by the sampler."""
-    zero, one = np.zeros(1, np.int32), np.ones(1, np.int32)
+    zero, unit = np.zeros(1, np.int32), np.ones(1, np.int32)
     step = Step(
         token_ids=np.zeros(1, np.int64),
         positions=np.zeros(1, np.int64),
         starts=np.array([0, 1], np.int32),
         num_past=zero,
         block_table=np.zeros((1, 1), np.int32),
-        num_blocks=one,
+        num_blocks=unit,
         max_context=1,
         logit_indices=np.zeros(1, np.int64),
         logit_slots=zero,

@@ -34,7 +34,7 @@ class OracleSpeculator:
         ]
         counts = np.array([len(ids) for ids in drafted], np.int64)
         with_runs = with_draft_tokens(
-            step, counts, np.array([one for ids in drafted for one in ids], np.int64)
+            step, counts, np.array([token_id for ids in drafted for token_id in ids], np.int64)
         )
         check_runs(step, with_runs, drafted)
         return context.with_step(with_runs)
@@ -75,7 +75,7 @@ def check_runs(step: Step, with_runs: Step, drafted: list[list[int]]) -> None:
         step.token_ids[begin : begin + count].tolist() + ids
         for begin, count, ids in zip(step.starts[:-1].tolist(), counts.tolist(), drafted, strict=True)
     ]
-    assert with_runs.token_ids.tolist() == [one for some in tokens for one in some]
+    assert with_runs.token_ids.tolist() == [token_id for some in tokens for token_id in some]
     assert np.diff(with_runs.starts).tolist() == [len(some) for some in tokens]
     places = [
         past + k for past, some in zip(step.num_past.tolist(), tokens, strict=True) for k in range(len(some))
@@ -92,4 +92,6 @@ def check_runs(step: Step, with_runs: Step, drafted: list[list[int]]) -> None:
     assert with_runs.logit_slots.tolist() == np.repeat(step.logit_slots, [len(run) for run in runs]).tolist()
     at = with_runs.logit_indices[: with_runs.num_sampled]
     assert (np.diff(at)[draft.offsets[1:] > 0] == 1).all()
-    assert with_runs.token_ids[at[draft.offsets > 0]].tolist() == [one for ids in drafted for one in ids]
+    assert with_runs.token_ids[at[draft.offsets > 0]].tolist() == [
+        token_id for ids in drafted for token_id in ids
+    ]

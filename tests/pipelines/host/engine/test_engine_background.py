@@ -27,11 +27,11 @@ def test_others_are_answered_at_once_while_background_has_all_places():
     fill(rig, 40, max_tokens=150)
     for _ in range(4):
         rig.step()
-    for each in range(8):  # more than a fair share of two tenants
-        rig.submit(each, PROMPT, max_tokens=1)
+    for key in range(8):  # more than a fair share of two tenants
+        rig.submit(key, PROMPT, max_tokens=1)
     for _ in range(2):  # 104 tokens, 64 of them in a step
         rig.step()
-    assert all(rig.texts[each, 0].finish is not None for each in range(8))
+    assert all(rig.texts[number, 0].finish is not None for number in range(8))
     assert 0 < rig.engine.counts().preemptions <= 8
 
 
@@ -84,9 +84,9 @@ def test_its_texts_are_those_that_it_has_alone():
         if number % 7 == 0 and number < 100:
             rig.submit(number, [number % 60, *PROMPT], max_tokens=4)
     assert not rig.engine.has_work
-    for each in range(6):
-        prompt = [10 + each % 50, *PROMPT[:2]]
+    for key in range(6):
+        prompt = [10 + key % 50, *PROMPT[:2]]
         assert (
-            rig.texts[("b", each), 0].token_ids
+            rig.texts[("b", key), 0].token_ids
             == alone(prompt, SamplingParams(temperature=0.0, max_tokens=25)).token_ids
         )

@@ -298,9 +298,9 @@ def test_the_schedules_meet_everything(ran):
         assert sum(getattr(count, name) for count in counts) > 10, name
     endings = Counter(text.finish for schedule in schedules for text in schedule.rig.texts.values())
     assert min(endings[finish] for finish in ("stop", "length", "repetition", "error", None)) > 2, endings
-    wanted = [one for schedule in schedules for one in schedule.wanted.values()]
-    assert sum(guide.num_forced for one in wanted for guide in one.guides) > 100
-    assert sum(one.params.beams is not None for one in wanted) > 20
+    wanted = [case for schedule in schedules for case in schedule.wanted.values()]
+    assert sum(guide.num_forced for case in wanted for guide in case.guides) > 100
+    assert sum(case.params.beams is not None for case in wanted) > 20
     assert sum(count.accepted_tokens for count in counts) > 50
     assert sum(count.draft_tokens - count.accepted_tokens for count in counts) > 20
     assert sum(step.num_scored for schedule in schedules for step in schedule.rig.steps) > 500

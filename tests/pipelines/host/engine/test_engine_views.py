@@ -32,9 +32,13 @@ def states(rig):
 def by_brute_force(engine):
     """The owner of each block, looked up one by one."""
     scheduler, pool = engine.scheduler, engine.cache.pool
-    sequences = [one for leader in scheduler.running for one in (leader, *leader.followers)]
+    sequences = [member for leader in scheduler.running for member in (leader, *leader.followers)]
     for block in range(pool.num_blocks):
-        owners = [place for place, one in enumerate(sequences) if block in one.blocks + one.encoder_blocks]
+        owners = [
+            place
+            for place, sequence in enumerate(sequences)
+            if block in sequence.blocks + sequence.encoder_blocks
+        ]
         if len(owners) > 1:
             yield SHARED
         elif owners:
@@ -57,7 +61,9 @@ def check_map(engine):
     assert owners.count(FREE) == counts.blocks_total - counts.blocks_used - counts.blocks_reusable
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(one, marks=pytest.mark.breadth) for one in range(1, 5))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(number, marks=pytest.mark.breadth) for number in range(1, 5))]
+)
 def test_the_map_is_right_after_each_step(seed):
     chance = random.Random(seed)
     rig = Rig(num_blocks=24, num_host_blocks=12, eos_token_ids=frozenset({3, 4}))
@@ -116,8 +122,8 @@ def test_a_sequence_is_shown_from_its_queue_to_its_end():
     assert (first.state, first.prompt_tokens, first.prompt_done, first.blocks) == ("running", 20, 8, 2)
     assert (first.output_tokens, first.max_tokens, first.cached_tokens) == (0, 5, 0)
     assert (first.age_s, first.adapter) == (1.5, "sql")
-    assert {one.state for one in waiting} == {"waiting"}
-    assert {(one.prompt_done, one.blocks, one.max_tokens) for one in waiting} == {(0, 0, 7)}
+    assert {entry.state for entry in waiting} == {"waiting"}
+    assert {(entry.prompt_done, entry.blocks, entry.max_tokens) for entry in waiting} == {(0, 0, 7)}
     for _ in range(2):
         rig.step()
     first = shown(rig)[0]
@@ -222,7 +228,9 @@ def test_texts_are_shown_with_their_tokens():
         rig.body.began.get(timeout=PATIENCE_S)
         view = rig.engine.view(identify)
         assert (view.kind, view.block_map) == ("pooling", None)
-        assert [(one.name, one.state, one.prompt_tokens, one.prompt_done) for one in view.sequences] == [
+        assert [
+            (entry.name, entry.state, entry.prompt_tokens, entry.prompt_done) for entry in view.sequences
+        ] == [
             ("name of a", "running", 5, 0),
             ("name of b", "waiting", 2, 0),
         ]

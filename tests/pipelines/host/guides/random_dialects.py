@@ -70,23 +70,23 @@ class DialectWriter:
     def schema(self, value: Any, depth: int = 0) -> Any:
         if not isinstance(value, dict):
             return value
-        found = {name: self._inner(name, inner, depth) for name, inner in value.items()}
+        schema = {name: self._inner(name, inner, depth) for name, inner in value.items()}
         for change in (self._null, self._tuple, self._branches, self._exclusive, self._float, self._closed):
             if self.draw.random() < 0.6:
-                change(found)
+                change(schema)
         if (
             self.widens
             and self.draw.random() < 0.4
-            and not {"enum", "const", "format", "multipleOf"} & found.keys()
+            and not {"enum", "const", "format", "multipleOf"} & schema.keys()
         ):
-            found = {**WIDEST.get(str(found.get("type")), {}), **found}
+            schema = {**WIDEST.get(str(schema.get("type")), {}), **schema}
         said = self.draw.sample(sorted(SAY_NOTHING), self.draw.randint(0, 3))
-        found = {**{name: deepcopy(SAY_NOTHING[name]) for name in said}, **found}  # a test may change it
+        schema = {**{name: deepcopy(SAY_NOTHING[name]) for name in said}, **schema}  # a test may change it
         nulls = self.draw.sample(NULLS, self.draw.randint(0, 3))
-        found = {**dict.fromkeys(nulls), **found}
-        if found.get("type") == "string" and found.get("format") is None and self.draw.random() < 0.5:
-            found["format"] = self.draw.choice(["password", "byte", "uri-reference", ""])
-        return self._moved(found) if self.refers and depth and self.draw.random() < 0.3 else found
+        schema = {**dict.fromkeys(nulls), **schema}
+        if schema.get("type") == "string" and schema.get("format") is None and self.draw.random() < 0.5:
+            schema["format"] = self.draw.choice(["password", "byte", "uri-reference", ""])
+        return self._moved(schema) if self.refers and depth and self.draw.random() < 0.3 else schema
 
     def _inner(self, name: str, value: Any, depth: int) -> Any:
         if name == "$ref":

@@ -33,17 +33,17 @@ class SchemaMaker:
         return self.object(0) if kind < 0.55 else self.schema()
 
     def string(self, depth: int) -> Any:
-        found: dict[str, Any] = {"type": "string"}
+        schema: dict[str, Any] = {"type": "string"}
         kind = self.draw.random()
         if kind < 0.4:
-            found["minLength"] = self.draw.randint(0, 4)
+            schema["minLength"] = self.draw.randint(0, 4)
         if kind < 0.6:
-            found["maxLength"] = self.draw.randint(4, 9)
+            schema["maxLength"] = self.draw.randint(4, 9)
         elif kind < 0.75:
-            found["pattern"] = self.draw.choice(PATTERNS)
+            schema["pattern"] = self.draw.choice(PATTERNS)
         elif kind < 0.9:
-            found["format"] = self.draw.choice(FORMATS)
-        return found
+            schema["format"] = self.draw.choice(FORMATS)
+        return schema
 
     def integer(self, depth: int) -> Any:
         return {"type": "integer", **self.bounds(lambda: self.draw.randint(-200, 200), 40)}
@@ -79,19 +79,19 @@ class SchemaMaker:
 
     def object(self, depth: int) -> Any:
         names = self.draw.sample(NAMES, self.draw.randint(0, 4))
-        found: dict[str, Any] = {
+        schema: dict[str, Any] = {
             "type": "object",
             "properties": {name: self.schema(depth + 1) for name in names},
             "required": [name for name in names if self.draw.random() < 0.6],
         }
         kind = self.draw.random()
         if kind < 0.6:
-            found["additionalProperties"] = False
+            schema["additionalProperties"] = False
         elif kind < 0.8:
-            found["additionalProperties"] = self.schema(depth + 2)
+            schema["additionalProperties"] = self.schema(depth + 2)
         if 0.55 < kind < 0.65:
-            found["patternProperties"] = {"^p_": self.schema(depth + 2)}
-        return found
+            schema["patternProperties"] = {"^p_": self.schema(depth + 2)}
+        return schema
 
     def array(self, depth: int) -> Any:
         found: dict[str, Any] = {"type": "array", "items": self.schema(depth + 1)}

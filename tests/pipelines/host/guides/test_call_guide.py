@@ -69,16 +69,16 @@ BODY = '\n{"name": "f_1", "arguments": {"l0cation_x": "a", "n-days": 3}}\n</tool
 
 @pytest.mark.parametrize("opening", [[MARK], plain("<tool_call>"), plain("So.<tool_call>")], ids=str)
 def test_only_what_follows_the_mark_is_held(opening):
-    found = guide(held(), logprobs=0)
+    call_guide = guide(held(), logprobs=0)
     for token_id in (*plain("Any <tool text.\n"), 2040, 2043):  # special tokens too
-        assert not allowed(found) < set(range(VOCAB_SIZE)) - {2047, 2046, 2045, 2044}
-        found.append(token_id)
-    feed(found, opening)
-    assert {text_of([token_id]) for token_id in allowed(found)} <= {"\n", '\n{"', "\n{"}
-    feed(found, tokens().spell(BODY))
-    assert len(allowed(found)) > VOCAB_SIZE - 10
-    feed(found, [*plain("and again "), *opening, *tokens().spell(BODY), max(ENDS)])
-    assert not found.finished  # the engine itself ends at an end token
+        assert not allowed(call_guide) < set(range(VOCAB_SIZE)) - {2047, 2046, 2045, 2044}
+        call_guide.append(token_id)
+    feed(call_guide, opening)
+    assert {text_of([token_id]) for token_id in allowed(call_guide)} <= {"\n", '\n{"', "\n{"}
+    feed(call_guide, tokens().spell(BODY))
+    assert len(allowed(call_guide)) > VOCAB_SIZE - 10
+    feed(call_guide, [*plain("and again "), *opening, *tokens().spell(BODY), max(ENDS)])
+    assert not call_guide.finished  # the engine itself ends at an end token
 
 
 @pytest.mark.parametrize("wrong", ["x", '\n{"name": "h', '\n{"name": "f_1", "arguments": {"city', "\n<"])
@@ -95,22 +95,24 @@ def test_a_token_that_opens_a_call_and_goes_on_wrongly_is_not_allowed():
     mark, rest = "Q" + text_of([joined])[:2], text_of([joined])[2:]
     (first,), (other,) = plain("Q"), plain("x")
     for follows, fits in ((rest, True), ("0", False)):
-        found = guide(HeldCalls(mark, grammar({"type": "const_string", "value": f"{follows}!"})), logprobs=0)
-        assert joined in allowed(found)
-        found.append(first)
-        assert (joined in allowed(found)) == fits
-        assert other in allowed(found)
+        call_guide = guide(
+            HeldCalls(mark, grammar({"type": "const_string", "value": f"{follows}!"})), logprobs=0
+        )
+        assert joined in allowed(call_guide)
+        call_guide.append(first)
+        assert (joined in allowed(call_guide)) == fits
+        assert other in allowed(call_guide)
         if fits:
-            found.append(joined)
-            assert {text_of([token_id])[0] for token_id in allowed(found)} == {"!"}
+            call_guide.append(joined)
+            assert {text_of([token_id])[0] for token_id in allowed(call_guide)} == {"!"}
 
 
 def test_the_output_ends_after_the_one_call_that_is_allowed():
-    found = guide(held(once=True), logprobs=0)
-    feed(found, [MARK, *tokens().spell(BODY)])
-    assert allowed(found) == {tokens().end_id}
-    feed(found, [tokens().end_id])
-    assert found.finished
+    call_guide = guide(held(once=True), logprobs=0)
+    feed(call_guide, [MARK, *tokens().spell(BODY)])
+    assert allowed(call_guide) == {tokens().end_id}
+    feed(call_guide, [tokens().end_id])
+    assert call_guide.finished
     forcing = guide(held(once=True))
     assert text_of(forcing.append(MARK)).startswith('\n{"name": "')
     forcing = guide(HeldCalls("<tool_call>", grammar({"type": "const_string", "value": "x"}), once=True))

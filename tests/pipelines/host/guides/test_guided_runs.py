@@ -127,8 +127,8 @@ def test_runs_are_masked_as_one_token_at_a_time(seed):
         draft_tokens = random_draft_tokens(draw, make, text, marks)
         bits = np.full((len(draft_tokens) + 1, tokens().num_words), 7, np.int32)
         filled = fill_run_masks(guide, bits, draft_tokens)
-        found = [ids_of(row) if is_filled else None for row, is_filled in zip(bits, filled, strict=True)]
-        assert found == expected_masks(make, text, draft_tokens)
+        masks = [ids_of(row) if is_filled else None for row, is_filled in zip(bits, filled, strict=True)]
+        assert masks == expected_masks(make, text, draft_tokens)
         assert (bits[np.logical_not(filled)] == 7).all()
         assert mask_of(guide) == mask_of(replayed(make, text))
         try:

@@ -141,13 +141,13 @@ def test_what_was_tried_does_not_force_tokens_in_the_steps_thread():
 
 
 def test_the_cache_of_grammars_is_bounded_in_bytes(monkeypatch):
-    made = GuideCompiler(tokens())
+    compiler = GuideCompiler(tokens())
     monkeypatch.setattr(guide_compiler, "MAX_CACHED_BYTES", 3 * guide_compiler.LEAST_BYTES)
     monkeypatch.setattr(guide_compiler, "resident_bytes", lambda: 0)
     texts = [f'{{"grammars": [{{"lark_grammar": "start: \\"{word}\\""}}]}}' for word in "abcd"]
     for text in texts:
-        made.maker(GuideSpec(text), SamplingParams())
-    assert list(made._cache) == texts[1:]
+        compiler.maker(GuideSpec(text), SamplingParams())
+    assert list(compiler._cache) == texts[1:]
     monkeypatch.setattr(guide_compiler, "MAX_CACHED_BYTES", 0)
-    made.maker(GuideSpec(texts[0]), SamplingParams())()
-    assert (made._num_bytes, len(made._cache)) == (0, 0)
+    compiler.maker(GuideSpec(texts[0]), SamplingParams())()
+    assert (compiler._num_bytes, len(compiler._cache)) == (0, 0)

@@ -56,7 +56,9 @@ class Measured(Repository):
             raise self.broken[folder.name]
         model = Model({"generated": ScriptedEngine(self.step_s)}, cache_bytes=GB)
         self.built.append(model)
-        self.most_bytes = max(self.most_bytes, sum(GB for each in self.built if not each.closed))
+        self.most_bytes = max(
+            self.most_bytes, sum(GB for built_model in self.built if not built_model.closed)
+        )
         self.num_building[folder.name] = 0
         return model
 
@@ -240,7 +242,7 @@ def test_random_steps_lose_no_call_and_never_exceed_the_bound(repository, tmp_pa
         return results
 
     results = served(repository, tmp_path, scene, max_bytes=2 * GB, idle_s=0.2, load_timeout_s=20.0)
-    lost = [each for each in results if each != {0: "length"} and "is unloaded" not in each]
-    assert [each for each in lost if "was loaded again" not in each] == []
+    lost = [result for result in results if result != {0: "length"} and "is unloaded" not in result]
+    assert [result for result in lost if "was loaded again" not in result] == []
     assert results.count({0: "length"}) > 20
     assert repository.most_bytes <= 2 * GB

@@ -63,14 +63,18 @@ TEXTS = [
 
 def tokenizer() -> PreTrainedTokenizerFast:
     """WordPiece with pieces for every small letter, so that words have several tokens."""
-    made = Tokenizer(models.WordPiece({word: i for i, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))
-    made.normalizer = normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.decoder = WordPieceDecoder()
-    made.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", None, [("[CLS]", 2), ("[SEP]", 3)])
+    tokenizer_of_letters = Tokenizer(
+        models.WordPiece({word: i for i, word in enumerate(VOCABULARY)}, unk_token="[UNK]")
+    )
+    tokenizer_of_letters.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer_of_letters.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer_of_letters.decoder = WordPieceDecoder()
+    tokenizer_of_letters.post_processor = processors.TemplateProcessing(
+        "[CLS] $A [SEP]", None, [("[CLS]", 2), ("[SEP]", 3)]
+    )
     names = dict(zip(["pad", "unk", "cls", "sep", "mask"], SPECIAL, strict=True))
     return PreTrainedTokenizerFast(
-        tokenizer_object=made,
+        tokenizer_object=tokenizer_of_letters,
         model_max_length=96,
         **{f"{name}_token": token for name, token in names.items()},
     )

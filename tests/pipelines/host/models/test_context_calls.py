@@ -147,9 +147,9 @@ def test_later_calls_use_the_rows_that_an_earlier_one_has_had_held(lost, tmp_pat
         runs = [encoder.batches for encoder in encoders][-1]
         before, first = len(runs), pipeline.open(asked(PROMPTS[:1]), client)
         second, late = (pipeline.prepare(asked(PROMPTS[:1], 2), client, "", first) for _ in range(2))
-        found = [await asyncio.wait_for(tokens_of(first), PATIENCE_S)]
+        texts = [await asyncio.wait_for(tokens_of(first), PATIENCE_S)]
         second.start()
-        found.append(await asyncio.wait_for(tokens_of(second), PATIENCE_S))
+        texts.append(await asyncio.wait_for(tokens_of(second), PATIENCE_S))
         await until(lambda: len(host_calls) == 1)  # the rows
         if lost:
             client._link.close()
@@ -160,7 +160,7 @@ def test_later_calls_use_the_rows_that_an_earlier_one_has_had_held(lost, tmp_pat
             late.start()
             with pytest.raises(EngineError, match="not held any more"):
                 await asyncio.wait_for(tokens_of(late), PATIENCE_S)
-        return found, len(runs) - before
+        return texts, len(runs) - before
 
     wanted = alone(PROMPTS[0])
     assert in_one_process(scene, tmp_path) == ([[wanted], [wanted, wanted]], 1)

@@ -49,8 +49,8 @@ def test_the_newest_has_the_models_name_and_others_are_found_by_theirs(tmp_path)
         try:
             await until(
                 lambda: (
-                    len(found := catalogue.versions("tiny")) == 2
-                    and all(card.state == "ready" for card in found.values())
+                    len(cards := catalogue.versions("tiny")) == 2
+                    and all(card.state == "ready" for card in cards.values())
                 )
             )
             assert [card.name for card in catalogue.cards()] == ["tiny"]

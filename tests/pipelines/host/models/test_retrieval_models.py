@@ -1,4 +1,4 @@
-"""Sparse, dense and token vectors and labels of tokens are those of the libraries that made the models."""
+"""Sparse, dense and token vectors and labels of tokens are those of the libraries that exported the models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLOSE = {"rtol": 0, "atol": 1e-4}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def exported(tmp_path_factory):
     """Folders without a graph.yaml, and the models in them; those that end in _ort run on ONNX Runtime."""
     folder = tmp_path_factory.mktemp("retrieval")
     models = {
@@ -45,14 +45,14 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def braid(made):
-    with Local(made[0]) as local:
+def braid(exported):
+    with Local(exported[0]) as local:
         yield local
 
 
 @pytest.mark.parametrize("model", ["splade", "splade_ort"])
-def test_splade_is_sentence_transformers_own(made, braid, model):
-    expected = made[1]["splade"].encode(models_of.TEXTS, convert_to_sparse_tensor=False).numpy()
+def test_splade_is_sentence_transformers_own(exported, braid, model):
+    expected = exported[1]["splade"].encode(models_of.TEXTS, convert_to_sparse_tensor=False).numpy()
     sparse = braid.embed_kinds(models_of.TEXTS, ["sparse"], model=model)["sparse"]
     np.testing.assert_allclose(sparse.dense, expected, **CLOSE)
     assert all((np.diff(ids) > 0).all() for ids, _ in sparse)
@@ -63,8 +63,8 @@ def test_splade_is_sentence_transformers_own(made, braid, model):
 
 
 @pytest.mark.parametrize("model", ["routes", "routes_ort"])
-def test_queries_of_an_inference_free_model_are_weights_of_their_tokens(made, braid, model):
-    own = made[1]["routes"]
+def test_queries_of_an_inference_free_model_are_weights_of_their_tokens(exported, braid, model):
+    own = exported[1]["routes"]
     queries = own.encode_query(models_of.TEXTS, convert_to_sparse_tensor=False).numpy()
     documents = own.encode_document(models_of.TEXTS, convert_to_sparse_tensor=False).numpy()
     assert np.abs(queries - documents).max() > 0.1
@@ -103,9 +103,9 @@ def test_weights_of_queries_may_stand_in_idf_json(tmp_path):
         copy_more_vectors(str(source), folder, models_of.tokenizer())
 
 
-def flag_embedding(made, text):
+def flag_embedding(exported, text):
     """FlagEmbedding's formulas (`modeling.py`, `m3.py`) for one text: dense, lexical weights, colbert."""
-    model, sparse, colbert = made[1]["m3"]
+    model, sparse, colbert = exported[1]["m3"]
     encoded = models_of.tokenizer()([text], return_tensors="pt")
     with torch.no_grad():
         hidden = model(encoded.input_ids, attention_mask=encoded.attention_mask)[0][0]
@@ -120,12 +120,12 @@ def flag_embedding(made, text):
 
 
 @pytest.mark.parametrize("model", ["m3", "m3_ort"])
-def test_bge_m3_gives_three_kinds_in_one_pass(made, braid, model):
+def test_bge_m3_gives_three_kinds_in_one_pass(exported, braid, model):
     kinds = braid.embed_kinds(models_of.TEXTS, ["colbert", "dense", "sparse"], model=model)
     assert [*kinds] == ["colbert", "dense", "sparse"]
     rows = zip(models_of.TEXTS, kinds["dense"], kinds["sparse"], kinds["colbert"], strict=True)
     for text, dense, (ids, weights), vectors in rows:
-        want_dense, want_sparse, want_vectors = flag_embedding(made, text)
+        want_dense, want_sparse, want_vectors = flag_embedding(exported, text)
         np.testing.assert_allclose(dense, want_dense, **CLOSE)
         np.testing.assert_allclose(vectors, want_vectors, **CLOSE)
         assert dict(zip(ids.tolist(), weights.tolist(), strict=True)) == pytest.approx(want_sparse, abs=1e-4)
@@ -136,7 +136,7 @@ def test_bge_m3_gives_three_kinds_in_one_pass(made, braid, model):
         braid.embed_kinds(models_of.TEXTS, ["sprase"], model=model)
 
 
-def test_a_layer_that_torch_saved_is_read_without_running_what_it_names(made, tmp_path):
+def test_a_layer_that_torch_saved_is_read_without_running_what_it_names(exported, tmp_path):
     import pickle
     import zipfile
 
@@ -164,13 +164,13 @@ STRATEGIES = ["none", "simple", "first", "average", "max"]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_entities_are_those_of_transformers_pipeline(made, braid, strategy):
-    check_entities(made, braid, models_of.TEXTS, strategy)
+def test_entities_are_those_of_transformers_pipeline(exported, braid, strategy):
+    check_entities(exported, braid, models_of.TEXTS, strategy)
 
 
 @pytest.mark.breadth
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_entities_of_a_thousand_texts(made, braid, strategy):
+def test_entities_of_a_thousand_texts(exported, braid, strategy):
     chance = np.random.default_rng(7)
     marks = ["", ",", ".", "-", "'", " ", "é", "語", "#", "\n"]
     words = [*models_of.WORDS, "Oslo", "Lovelace", "O'Neill", "zyx", "Ünï", "1984"]
@@ -178,17 +178,17 @@ def test_entities_of_a_thousand_texts(made, braid, strategy):
         "".join(f"{chance.choice(words)}{chance.choice(marks)} " for _ in range(chance.integers(1, 25)))
         for _ in range(1000)
     ]
-    check_entities(made, braid, texts, strategy)
+    check_entities(exported, braid, texts, strategy)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES[1:])
-def test_long_texts_are_read_in_windows(made, braid, strategy):
+def test_long_texts_are_read_in_windows(exported, braid, strategy):
     """96 tokens each, with some in common; the text of 94 tokens fits, that of 95 does not."""
     chance = np.random.default_rng(3)
     long = [" ".join(chance.choice(models_of.WORDS, size)) for size in (93, 94, 95, 300)]
     texts = [*models_of.TEXTS, *long, "lovelace-byron " * 12]
     for stride in (0, 40):
-        check_entities(made, braid, texts, strategy, stride)
+        check_entities(exported, braid, texts, strategy, stride)
 
 
 def test_windows_of_a_wrong_stride_are_refused(braid):
@@ -199,30 +199,33 @@ def test_windows_of_a_wrong_stride_are_refused(braid):
 
 
 @pytest.mark.filterwarnings("ignore:Tokenizer does not support real words")
-def check_entities(made, braid, texts, strategy, stride=None):
+def check_entities(exported, braid, texts, strategy, stride=None):
     in_windows = {} if stride is None else {"stride": stride}
     pipeline = hf.TokenClassificationPipeline(
-        model=made[1]["tagger"],
+        model=exported[1]["tagger"],
         tokenizer=models_of.tokenizer(),
         aggregation_strategy=strategy,
         device=-1,
         **in_windows,
     )
-    found = [
+    hits = [
         text
         for model in ("tagger", "tagger_ort")
         for text in braid.entities(texts, strategy, model=model, **in_windows)
     ]
-    for text, own in zip(texts * 2, found, strict=True):
+    for text, own in zip(texts * 2, hits, strict=True):
         expected = pipeline(text)
         name = "entity" if strategy == "none" else "entity_group"
-        assert [(one.label, one.word, one.start, one.end, one.index) for one in own] == [
-            (one[name], one["word"], one["start"], one["end"], one.get("index")) for one in expected
+        assert [(entity.label, entity.word, entity.start, entity.end, entity.index) for entity in own] == [
+            (entity[name], entity["word"], entity["start"], entity["end"], entity.get("index"))
+            for entity in expected
         ]
-        np.testing.assert_allclose([one.score for one in own], [one["score"] for one in expected], **CLOSE)
+        np.testing.assert_allclose(
+            [entity.score for entity in own], [entity["score"] for entity in expected], **CLOSE
+        )
 
 
-def test_an_index_is_searched_by_each_kind_that_its_model_gives(made, braid, tmp_path):
+def test_an_index_is_searched_by_each_kind_that_its_model_gives(exported, braid, tmp_path):
     texts = [text for text in models_of.TEXTS if text != "a"]
     source = tmp_path / "docs"
     source.mkdir()
@@ -231,7 +234,7 @@ def test_an_index_is_searched_by_each_kind_that_its_model_gives(made, braid, tmp
     models = tmp_path / "models"
     models.mkdir()
     for name in ("m3", "routes", "tagger"):
-        (models / name).symlink_to(made[0] / name)
+        (models / name).symlink_to(exported[0] / name)
     for name in ("m3", "routes"):
         words = ["index", str(source), "--embed", name, "--to", str(models / f"of_{name}"), "--sparse"]
         written = CliRunner().invoke(main, words)

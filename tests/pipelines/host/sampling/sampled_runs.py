@@ -81,9 +81,9 @@ def one_by_one(rows: SamplingSlots, run: Given, ops=numpy_ops, upload=np.copy) -
         run.logits, run.masks, [*run.draft_tokens, NO_DRAFT_TOKEN], strict=True
     ):
         step = step_of(rows, [run.row])
-        found = sample(Logits(upload(logits[None]), step, ops, masks_of([bits])))
-        counted.token_ids.extend(found.token_ids.tolist())
-        counted.logprobs.extend(found.logprobs or [None])
+        sampled_step = sample(Logits(upload(logits[None]), step, ops, masks_of([bits])))
+        counted.token_ids.extend(sampled_step.token_ids.tolist())
+        counted.logprobs.extend(sampled_step.logprobs or [None])
         rows.append(run.row, counted.token_ids[-1])
         if counted.token_ids[-1] != draft_token:
             break

@@ -48,8 +48,8 @@ def test_typical(row, mass):
         if total > mass:
             size = at + 1
             break
-    found = typical(ROWS[row], likeliest_first(ROWS[row]), mass)
-    assert {*found.tolist()} == {i for i, _ in shifted[:size]}
+    kept = typical(ROWS[row], likeliest_first(ROWS[row]), mass)
+    assert {*kept.tolist()} == {i for i, _ in shifted[:size]}
 
 
 @pytest.mark.parametrize("number", [0.5, 1.5, 3.0])
@@ -84,7 +84,7 @@ def test_nucleus_is_top_p_then_min_p():
 
 def z_repeats(tokens, breakers, allowed):
     """llama.cpp's search: the longest repetition that each token would go on with."""
-    backwards, found = tokens[::-1], {}
+    backwards, kept = tokens[::-1], {}
     limit = next((i for i, token in enumerate(backwards) if token in breakers), len(tokens))
     for start in range(1, len(backwards)):
         length = 0
@@ -93,8 +93,8 @@ def z_repeats(tokens, breakers, allowed):
         length = min(length, limit)
         if length >= allowed:
             token = backwards[start - 1]
-            found[token] = max(found.get(token, 0), length)
-    return found
+            kept[token] = max(kept.get(token, 0), length)
+    return kept
 
 
 @pytest.mark.parametrize("seed", range(20))

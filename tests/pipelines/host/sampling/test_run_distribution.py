@@ -72,12 +72,12 @@ def deviate(seen: Counter[tuple[int, int, int]], place: int, chances: np.ndarray
     """Chi-square over all last tokens that came often, as a normal deviate (Wilson and Hilferty, 1931)."""
     statistic, degrees = 0.0, 0
     for last in range(VOCAB):
-        found = np.array([seen[place, last, token_id] for token_id in range(VOCAB)])
+        counted = np.array([seen[place, last, token_id] for token_id in range(VOCAB)])
         possible = chances[last] > 0
-        assert not found[~possible].any()
-        expected = found.sum() * chances[last][possible]
+        assert not counted[~possible].any()
+        expected = counted.sum() * chances[last][possible]
         if expected.min() > 5:
-            statistic += float(((found[possible] - expected) ** 2 / expected).sum())
+            statistic += float(((counted[possible] - expected) ** 2 / expected).sum())
             degrees += int(possible.sum()) - 1
     assert degrees >= 5
     spread = 2 / (9 * degrees)

@@ -19,8 +19,8 @@ LOWEST = float(np.finfo(np.float32).min)
 def step(params: list[SamplingParams], scored: dict[int, int]) -> StepContext:
     """One row for each of `params`, then one that scores each key of `scored`, with so many alternatives."""
     rows = SamplingSlots(len(params), VOCAB)
-    for row, one in enumerate(params):
-        rows.set(row, one, [1, 2], [], 0, [])
+    for row, settings_of_row in enumerate(params):
+        rows.set(row, settings_of_row, [1, 2], [], 0, [])
     none, num_rows = np.zeros(0, np.int64), len(params)
     step = Step(
         token_ids=none,
@@ -71,10 +71,12 @@ def test_named_ids_are_told_beside_rows_that_name_none():
         SamplingParams(temperature=0, logprobs=0, logprob_token_ids=[8, 1], temp_scaled_logprobs=True),
     ]
     logprobs = sample(Logits(logits.copy(), step(kinds, {}))).logprobs
-    assert [one.top_ids for one in logprobs[1:]] == [[7], [8, 1]]
+    assert [reported.top_ids for reported in logprobs[1:]] == [[7], [8, 1]]
     assert logprobs[0].top_ids == np.argsort(-logits[0])[:2].tolist()
-    for one, row in zip(logprobs, logits, strict=True):
-        np.testing.assert_allclose(one.top_logprobs, log_softmax(row)[one.top_ids], atol=1e-5)
+    for row_logprobs, row in zip(logprobs, logits, strict=True):
+        np.testing.assert_allclose(
+            row_logprobs.top_logprobs, log_softmax(row)[row_logprobs.top_ids], atol=1e-5
+        )
 
 
 def test_an_id_that_the_model_does_not_have_is_refused():
@@ -101,7 +103,7 @@ def test_a_greedy_request_has_no_temperature_to_scale_by():
 @pytest.mark.parametrize("scaled", [False, True])
 def test_normalised_logprobs_are_those_of_the_nucleus_alone(scaled):
     logprobs, top_p = VOCAB, 0.8
-    found, token, row = told(
+    logprobs_told, token, row = told(
         temperature=0.7,
         top_p=top_p,
         top_p_normalized_logprobs=True,
@@ -113,10 +115,10 @@ def test_normalised_logprobs_are_those_of_the_nucleus_alone(scaled):
     order = np.argsort(-chances)
     size = int(np.count_nonzero(np.cumsum(chances[order]) < top_p)) + 1
     expected = np.log(chances[order[:size]] / chances[order[:size]].sum())
-    assert found.top_ids[:size] == order[:size].tolist()
-    np.testing.assert_allclose(found.top_logprobs[:size], expected, atol=1e-5)
-    assert found.top_logprobs[size:] == [LOWEST] * (VOCAB - size)
-    assert found.logprob == found.top_logprobs[found.top_ids.index(token)]
+    assert logprobs_told.top_ids[:size] == order[:size].tolist()
+    np.testing.assert_allclose(logprobs_told.top_logprobs[:size], expected, atol=1e-5)
+    assert logprobs_told.top_logprobs[size:] == [LOWEST] * (VOCAB - size)
+    assert logprobs_told.logprob == logprobs_told.top_logprobs[logprobs_told.top_ids.index(token)]
 
 
 def test_a_nucleus_of_one_token_is_certain():

@@ -92,10 +92,10 @@ def check_rounds(params: list[SamplingParams], seed: int, num_rounds: int, **kin
         sampled = sample_runs(ours, runs, **kind)
         assert pickle.dumps(ours) == before  # what is only drafted leaves no trace
         assert sampled.num_drafted.tolist() == [len(run.draft_tokens) for run in runs]
-        found = counted_of(sampled)
-        assert found == [one_by_one(others, run, **kind) for run in runs]
-        for run, one in zip(runs, found, strict=True):
-            for token_id in one.token_ids:
+        counted_runs = counted_of(sampled)
+        assert counted_runs == [one_by_one(others, run, **kind) for run in runs]
+        for run, counted_run in zip(runs, counted_runs, strict=True):
+            for token_id in counted_run.token_ids:
                 ours.append(run.row, token_id)
 
 

@@ -98,8 +98,8 @@ def test_a_row_taken_again_after_a_preemption_has_the_state_that_it_had():
     assert first.num_outputs == second.num_outputs == 4
     assert first.bans().tolist() == second.bans().tolist() == [3]
     for name in ("ids", "counts"):
-        one, other = (getattr(edits.seen, name)[: edits.seen.size] for edits in rows.edits)
-        np.testing.assert_array_equal(one, other)
+        ours, other = (getattr(edits.seen, name)[: edits.seen.size] for edits in rows.edits)
+        np.testing.assert_array_equal(ours, other)
 
 
 @pytest.mark.parametrize(

@@ -110,10 +110,10 @@ def test_a_batch_of_any_parameters_is_edited_as_the_plain_reference_says(sequenc
         for token in output[2:]:
             rows.append(row, token)
         expected[i] = plain_edit(expected[i], params, prompt, output, ends)
-    found = sample(Logits(logits, step(rows, at)))
+    sampled = sample(Logits(logits, step(rows, at)))
     np.testing.assert_allclose(logits, expected, rtol=1e-6)
-    assert found.token_ids.tolist() == [int(row.argmax()) for row in logits]
-    assert found.logprobs == []
+    assert sampled.token_ids.tolist() == [int(row.argmax()) for row in logits]
+    assert sampled.logprobs == []
 
 
 def test_logits_may_be_wider_than_the_vocabulary_that_was_promised():
@@ -285,8 +285,8 @@ def test_a_sequence_draws_the_same_text_alone_and_in_batches_that_change_every_s
         if not chosen:
             continue
         logits = np.stack([logits_after(outputs[index], vocab) for index in chosen])
-        found = sample(Logits(logits, step(rows, [place[index] for index in chosen])))
-        for index, token in zip(chosen, found.token_ids.tolist(), strict=True):
+        sampled = sample(Logits(logits, step(rows, [place[index] for index in chosen])))
+        for index, token in zip(chosen, sampled.token_ids.tolist(), strict=True):
             outputs[index].append(token)
             rows.append(place[index], token)
     assert outputs == expected

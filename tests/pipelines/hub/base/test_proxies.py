@@ -71,9 +71,9 @@ def authority(tmp_path_factory):
         "req -newkey rsa:2048 -nodes -keyout hub.key -out hub.csr -subj /CN=hub",
         "x509 -req -in hub.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out hub.pem -extfile names",
     ):
-        made = subprocess.run(["openssl", *command.split()], cwd=folder, capture_output=True, text=True)
-        if made.returncode:
-            pytest.skip(f"openssl makes no certificate: {made.stderr[-200:]}")
+        done = subprocess.run(["openssl", *command.split()], cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"openssl makes no certificate: {done.stderr[-200:]}")
     return folder
 
 

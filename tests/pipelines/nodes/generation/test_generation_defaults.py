@@ -20,7 +20,7 @@ def read(tmp_path):
 
 
 def test_a_model_file_as_published(read):
-    found = read(
+    defaults = read(
         bos_token_id=151643,
         do_sample=True,
         eos_token_id=[151645, 151643],
@@ -30,7 +30,7 @@ def test_a_model_file_as_published(read):
         top_p=0.95,
         transformers_version="4.51.0",
     )
-    assert found == {"temperature": 0.6, "top_k": 20, "top_p": 0.95}
+    assert defaults == {"temperature": 0.6, "top_k": 20, "top_p": 0.95}
 
 
 def test_every_number_that_is_read(read):

@@ -110,8 +110,8 @@ def test_pixtral_keeps_the_shape_and_ends_each_row(merge):
     processor = transformers.PixtralImageProcessor(size=size, patch_size=8, **COLOURS)
     for shape in SIZES:
         image = noise(*shape)
-        read, given = family.read(image), processor([[image]], patch_size={"height": unit, "width": unit})
-        (want,) = given["pixel_values"]
+        read, theirs = family.read(image), processor([[image]], patch_size={"height": unit, "width": unit})
+        (want,) = theirs["pixel_values"]
         rows, columns = (pixels // unit for pixels in want.shape[-2:])
         assert read.grid == (rows, columns + 1), shape
         assert (read.num_tokens, read.text) == (rows * (columns + 1), "[IMG]")

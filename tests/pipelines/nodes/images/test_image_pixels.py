@@ -129,11 +129,11 @@ def test_patches_and_grids_equal_those_of_transformers(name):
     file = {**FILES, **SIZES}[name]
     processor = transformers.Qwen2VLImageProcessor(**settings)
     want = processor([on_white(file)], return_tensors="np")
-    found = read_qwen_vl(QWEN_CONFIG, QWEN).read(decode_image(file, LIMITS, "x"))
-    assert [[1, *(2 * each for each in found.grid)]] == want["image_grid_thw"].tolist()
-    assert found.pixels.dtype == np.float32
-    assert len(found.pixels) == found.num_tokens
-    assert np.abs(found.pixels.reshape(want["pixel_values"].shape) - want["pixel_values"]).max() < 1e-5
+    patches = read_qwen_vl(QWEN_CONFIG, QWEN).read(decode_image(file, LIMITS, "x"))
+    assert [[1, *(2 * side for side in patches.grid)]] == want["image_grid_thw"].tolist()
+    assert patches.pixels.dtype == np.float32
+    assert len(patches.pixels) == patches.num_tokens
+    assert np.abs(patches.pixels.reshape(want["pixel_values"].shape) - want["pixel_values"]).max() < 1e-5
 
 
 def test_larger_images_are_scaled_down_to_what_the_graph_allows():

@@ -137,22 +137,22 @@ TREES = st.recursive(
 
 def written(fields, line, draw):
     """(text, tree with lines) of fields that begin in `line`, in spellings that `draw` chooses."""
-    text, made = "", []
+    text, tree_there = "", []
     for name, value in fields:
         blank = draw(st.sampled_from([" ", "\n", " # note: {\n", "\n\n\t"]))
         text += blank
         at = line + text.count("\n")
         if isinstance(value, tuple):
             text += f"{name}: {value[0]}"
-            made.append((name, at, value[1]))
+            tree_there.append((name, at, value[1]))
         else:
             opening, closing = draw(st.sampled_from(["{}", "<>"]))
             text += f"{name}{draw(st.sampled_from(['', ':', ' ']))}{opening}"
             inner, fields_inside = written(value, line + text.count("\n"), draw)
             text += inner + closing
-            made.append((name, at, fields_inside))
+            tree_there.append((name, at, fields_inside))
         text += draw(st.sampled_from(["", ",", ";", " ;"]))
-    return text + "\n" * bool(text), made
+    return text + "\n" * bool(text), tree_there
 
 
 def lined(message):

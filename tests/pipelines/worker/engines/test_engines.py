@@ -366,7 +366,7 @@ def test_each_engine_that_is_there_is_shown_under_its_number(rig):
         await until(lambda: all(len(host.of(Inspect)) == 2 for host in rig.hosts))
         rig.hosts[0].link.lost()
         inspected(rig, 1)
-        one = await asyncio.wait_for(task, PATIENCE_S)
+        inspection = await asyncio.wait_for(task, PATIENCE_S)
         task = asyncio.create_task(rig.engines.inspect("m"))
         await until(lambda: len(rig.hosts[1].of(Inspect)) == 3)
         rig.hosts[1].link.lost()
@@ -374,13 +374,13 @@ def test_each_engine_that_is_there_is_shown_under_its_number(rig):
             await asyncio.wait_for(task, PATIENCE_S)
         with pytest.raises(Unavailable, match="starting"):
             await rig.engines.inspect("m")
-        return both, one
+        return both, inspection
 
-    both, one = asyncio.run(scene())
-    assert [(each.engine, each.state, each.totals.prompt_tokens) for each in both] == [
+    both, alone = asyncio.run(scene())
+    assert [(view.engine, view.state, view.totals.prompt_tokens) for view in both] == [
         *(("0", "draining", 0), ("1", "ready", 1))
     ]
-    assert [each.engine for each in one] == ["1"]
+    assert [view.engine for view in alone] == ["1"]
 
 
 @pytest.mark.parametrize(("numbers", "total"), [((0, 2), 2), ((1, 1), 2), ((0, 0), 0), ((1, None), 1)])

@@ -43,8 +43,8 @@ def ask(folder):
     client = runner.run(context.__aenter__())
 
     def post(*items: Any, **more: Any) -> Any:
-        given = [{"role": "user", "content": item} if isinstance(item, str) else item for item in items]
-        body = {"model": "scripted", "input": given, "tools": TOOLS, "store": False, **more}
+        items_given = [{"role": "user", "content": item} if isinstance(item, str) else item for item in items]
+        body = {"model": "scripted", "input": items_given, "tools": TOOLS, "store": False, **more}
         return runner.run(client.post(more.pop("path", "/v1/responses"), body))
 
     yield post
@@ -123,11 +123,15 @@ def test_found_tools_can_be_called(ask):
         "execution": "client",
         "tools": tools,
     }
-    (made,) = output(ask("Search", search, result))
-    assert (made["name"], made["namespace"], made["arguments"]) == ("tool_9", "mcp__nine", '{"word": "x"}')
+    (call_made,) = output(ask("Search", search, result))
+    assert (call_made["name"], call_made["namespace"], call_made["arguments"]) == (
+        "tool_9",
+        "mcp__nine",
+        '{"word": "x"}',
+    )
     more = {"type": "additional_tools", "role": "developer", "tools": tools}
-    (made,) = output(ask("Use tool_9", more))
-    assert made["namespace"] == "mcp__nine"
+    (call_made,) = output(ask("Use tool_9", more))
+    assert call_made["namespace"] == "mcp__nine"
 
 
 def test_a_regular_expression_holds_a_text(ask):

@@ -118,10 +118,11 @@ def test_a_call_and_a_reasoning_reply(tmp_path, family):
         return choices
 
     calling, *thinking = asyncio.run(scene())
-    made = calling["message"]["tool_calls"]
-    assert [(each["function"]["name"], json.loads(each["function"]["arguments"])) for each in made] == [
-        (FUNCTION, CALLED[0])
-    ]
+    tool_calls = calling["message"]["tool_calls"]
+    assert [
+        (tool_call["function"]["name"], json.loads(tool_call["function"]["arguments"]))
+        for tool_call in tool_calls
+    ] == [(FUNCTION, CALLED[0])]
     assert calling["finish_reason"] == "tool_calls"
     for choice in thinking:
         message = choice["message"]

@@ -112,9 +112,9 @@ def test_a_reply_in_pieces(reply, content, calls, size):
     parser, said, names, arguments = GenericReply(), "", [], {}
     pieces = [reply[at : at + size] for at in range(0, len(reply), size)]
     for text, final in [*((piece, False) for piece in pieces), ("", True)]:
-        shown, made = parser.push(text, final=final)
+        shown, new_calls = parser.push(text, final=final)
         said += shown
-        for piece in made:
+        for piece in new_calls:
             names += [piece.name] if piece.name else []
             arguments[piece.index] = arguments.get(piece.index, "") + piece.arguments
     assert (said, names) == (content, [*calls])

@@ -86,8 +86,8 @@ def usage_of(recorded: Recorded, answer: Any) -> tuple[int, int]:
     if "/messages" in recorded.path:
         return _usage_of_messages(answer, streams)
     if "/responses" in recorded.path:
-        found = [RESPONSE_EVENT.validate_python(event, strict=True) for event in events(answer)]
-        usage = found[-1].response.usage
+        response_events = [RESPONSE_EVENT.validate_python(event, strict=True) for event in events(answer)]
+        usage = response_events[-1].response.usage
         return usage.input_tokens, usage.input_tokens_details.cached_tokens
     if "v1beta" in recorded.path:
         usage = events(answer)[-1]["usageMetadata"]

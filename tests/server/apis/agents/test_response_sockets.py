@@ -78,7 +78,7 @@ def test_a_session_sends_only_what_is_new(folder):
     assert (warmed["output"], warmed["status"]) == ([], "completed")
     assert first["output"][-1]["arguments"] == '{"cmd": "ls"}'
     assert second["output"][0]["content"][0]["text"] == "a.py"
-    usages = [each["usage"] for each in (warmed, first, second)]
+    usages = [response["usage"] for response in (warmed, first, second)]
     for before, after in pairwise(usages):
         assert after["input_tokens_details"]["cached_tokens"] > 0.9 * before["input_tokens"]
 
@@ -87,7 +87,7 @@ def test_errors_do_not_end_a_socket(make_rig):
     rig = make_rig()
 
     async def talk(client):
-        found = []
+        events = []
         bad = (
             "{",
             b"x",
@@ -97,18 +97,18 @@ def test_errors_do_not_end_a_socket(make_rig):
         )
         for event in (*bad, create("a", model="tiny", previous_response_id="resp_1")):
             client.say(event)
-            found.append(await client.event())
+            events.append(await client.event())
         client.say(create("a", model="tiny", tools=[EXEC]))
-        return found, final(await client.until(*ENDS))
+        return events, final(await client.until(*ENDS))
 
     async def scene(client):
         return await over_socket(rig.app, talk)
 
-    found, response = rig.run(scene)
-    assert [event["type"] for event in found] == ["error"] * 6
-    assert [event["status"] for event in found] == [400, 400, 400, 404, 400, 404]
-    assert found[3]["error"]["code"] == "model_not_found"
-    assert found[5]["error"]["code"] == "previous_response_not_found"
+    events_there, response = rig.run(scene)
+    assert [event["type"] for event in events_there] == ["error"] * 6
+    assert [event["status"] for event in events_there] == [400, 400, 400, 404, 400, 404]
+    assert events_there[3]["error"]["code"] == "model_not_found"
+    assert events_there[5]["error"]["code"] == "previous_response_not_found"
     assert response["output"][0]["content"][0]["text"] == "Hello"
     assert rig.services.admission.num_inside == 0
 
@@ -181,12 +181,12 @@ def test_what_is_longer_than_a_body_is_not_held_for_the_next_turn(make_rig):
     rig.services.arriving.max_bytes = 6000
 
     async def talk(client):
-        found, before = [], {}
+        events, before = [], {}
         for _ in range(3):
             client.say(create(LONG, model="tiny", **before))
-            found.append((await client.until(*ENDS))[-1])
-            before = {"previous_response_id": found[-1].get("response", {}).get("id", "")}
-        return found
+            events.append((await client.until(*ENDS))[-1])
+            before = {"previous_response_id": events[-1].get("response", {}).get("id", "")}
+        return events
 
     async def scene(client):
         return await over_socket(rig.app, talk)

@@ -42,8 +42,8 @@ def talk(folder, *results):
                 usages.append(answer.json["usage"])
                 messages.append(answer.json["choices"][0]["message"])
                 if result is not None:
-                    made = messages[-1]["tool_calls"][0]["id"]
-                    messages.append({"role": "tool", "tool_call_id": made, "content": result})
+                    call_id = messages[-1]["tool_calls"][0]["id"]
+                    messages.append({"role": "tool", "tool_call_id": call_id, "content": result})
         return [message for message in messages if message["role"] == "assistant"], usages
 
     return asyncio.run(scene())

@@ -30,20 +30,20 @@ def test_a_batch_gives_the_replies_of_its_endpoint(batches):
     rig = batches()
 
     async def scenario(client):
-        made = (await create(client, lines(line("a"), line("b", temperature=9), line("c")))).json
-        batch = await ended(client, made["id"])
+        created = (await create(client, lines(line("a"), line("b", temperature=9), line("c")))).json
+        batch = await ended(client, created["id"])
         return (
-            made,
+            created,
             batch,
             [await results(client, batch[name]) for name in ("output_file_id", "error_file_id")],
         )
 
-    made, batch, (good, bad) = rig.run(scenario)
-    assert Batch.model_validate(made).status == "validating"
+    batch_made, batch, (good, bad) = rig.run(scenario)
+    assert Batch.model_validate(batch_made).status == "validating"
     assert Batch.model_validate(batch).status == "completed"
     assert batch["request_counts"] == {"total": 3, "completed": 2, "failed": 1}
     assert batch["model"] == "tiny"
-    assert [each["custom_id"] for each in good] == ["a", "c"]
+    assert [entry["custom_id"] for entry in good] == ["a", "c"]
     assert good[0]["response"]["body"]["choices"][0]["message"]["content"] == "Hello"
     assert {*good[0]} == {"id", "custom_id", "response", "error"}
     assert bad[0]["response"]["status_code"] == 400
@@ -62,13 +62,13 @@ def test_its_requests_are_background_and_take_no_places(batches):
     rig = batches(max_concurrency=1)
 
     async def scenario(client):
-        made = (await create(client, lines(*[line(str(i)) for i in range(5)]))).json
+        created = (await create(client, lines(*[line(str(i)) for i in range(5)]))).json
         release = rig.services.admission.enter()  # an interactive request has the only place
         async with asyncio.timeout(PATIENCE_S):
             while len(rig.pipeline.calls) < 5:
                 await asyncio.sleep(0.01)
         release()
-        return await ended(client, made["id"])
+        return await ended(client, created["id"])
 
     batch = rig.run(scenario)
     assert batch["request_counts"]["completed"] == 5
@@ -135,12 +135,12 @@ def test_a_reply_that_says_later_is_asked_for_again(batches, monkeypatch):
     rig.pipeline.batches = [Unavailable("the engine is starting")]
 
     async def scenario(client):
-        made = (await create(client, lines(line("a")))).json
+        created = (await create(client, lines(line("a")))).json
         async with asyncio.timeout(PATIENCE_S):
             while len(rig.pipeline.calls) < 3:
                 await asyncio.sleep(0.01)
         rig.pipeline.batches = HI
-        return await ended(client, made["id"])
+        return await ended(client, created["id"])
 
     assert rig.run(scenario)["request_counts"] == {"total": 1, "completed": 1, "failed": 0}
 
@@ -191,7 +191,7 @@ def test_an_unforeseen_fault_does_not_end_the_look_for_batches(batches, method, 
     async def scenario(client):
         return [await ended(client, (await create(client, lines(line("a")))).json["id"]) for _ in range(2)]
 
-    assert [each["status"] for each in rig.run(scenario)] == ["completed"] * 2
+    assert [entry["status"] for entry in rig.run(scenario)] == ["completed"] * 2
     assert not faults
 
 
@@ -211,9 +211,9 @@ def test_a_run_that_is_cancelled_before_its_first_step_leaves_its_place(batches,
 
     async def scenario(client):
         ids = [(await create(client, lines(line("a")))).json["id"] for _ in range(3)]
-        return [await ended(client, each) for each in ids]
+        return [await ended(client, entry) for entry in ids]
 
-    assert [each["status"] for each in rig.run(scenario)] == ["completed"] * 3
+    assert [entry["status"] for entry in rig.run(scenario)] == ["completed"] * 3
     assert cancelled == [True] * 2 * MAX_RUNS
 
 
@@ -221,16 +221,16 @@ def test_a_cancelled_batch_ends_its_requests_and_has_its_results(batches):
     rig = batches()
 
     async def scenario(client):
-        made = (await create(client, lines(line("a"), line("b")))).json
-        batch = await ended(client, made["id"])
-        late = await client.post(f"/v1/batches/{made['id']}/cancel", {})
+        created = (await create(client, lines(line("a"), line("b")))).json
+        batch = await ended(client, created["id"])
+        late = await client.post(f"/v1/batches/{created['id']}/cancel", {})
         rig.pipeline.batches = ["forever"]
-        made = (await create(client, lines(line("a"), line("b")))).json
+        created = (await create(client, lines(line("a"), line("b")))).json
         async with asyncio.timeout(PATIENCE_S):
             while len(rig.pipeline.calls) < 4:
                 await asyncio.sleep(0.01)
-        cancelling = (await client.post(f"/v1/batches/{made['id']}/cancel", {})).json
-        return batch, late, cancelling, await ended(client, made["id"])
+        cancelling = (await client.post(f"/v1/batches/{created['id']}/cancel", {})).json
+        return batch, late, cancelling, await ended(client, created["id"])
 
     batch, late, cancelling, cancelled = rig.run(scenario)
     assert batch["status"] == "completed"
@@ -262,8 +262,8 @@ def test_lists_have_pages(batches):
 
     async def scenario(client):
         ids = [(await create(client, lines(line("a")))).json["id"] for _ in range(3)]
-        for each in ids:
-            await ended(client, each)
+        for entry in ids:
+            await ended(client, entry)
         first = (await client.get("/v1/batches?limit=2")).json
         rest = (await client.get(f"/v1/batches?limit=2&after={first['last_id']}")).json
         inputs = (await client.get("/v1/files?purpose=batch&order=asc&limit=2")).json
@@ -271,9 +271,9 @@ def test_lists_have_pages(batches):
         return ids, first, rest, inputs, more, await client.get("/v1/batches?after=batch_x")
 
     ids, first, rest, inputs, more, unknown = rig.run(scenario)
-    assert [each["id"] for each in first["data"]] == [ids[2], ids[1]]
+    assert [entry["id"] for entry in first["data"]] == [ids[2], ids[1]]
     assert (first["has_more"], rest["has_more"]) == (True, False)
-    assert [each["id"] for each in rest["data"]] == [ids[0]]
+    assert [entry["id"] for entry in rest["data"]] == [ids[0]]
     assert (len(inputs["data"]), len(more["data"]), inputs["has_more"], more["has_more"]) == (
         2,
         1,
@@ -285,23 +285,23 @@ def test_lists_have_pages(batches):
 
 def test_a_key_sees_its_own_alone(batches):
     rig = batches(api_keys=("one", "two"))
-    one, two = {"authorization": "Bearer one"}, {"authorization": "Bearer two"}
+    first_key, two = {"authorization": "Bearer one"}, {"authorization": "Bearer two"}
 
     async def scenario(client):
-        file = (await upload(client, lines(line("a")), **one)).json
+        file = (await upload(client, lines(line("a")), **first_key)).json
         body = {"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h"}
-        made = (await client.post("/v1/batches", body, **one)).json
+        created = (await client.post("/v1/batches", body, **first_key)).json
         paths = [
             ("GET", f"/v1/files/{file['id']}"),
             ("GET", f"/v1/files/{file['id']}/content"),
             ("DELETE", f"/v1/files/{file['id']}"),
-            ("GET", f"/v1/batches/{made['id']}"),
-            ("POST", f"/v1/batches/{made['id']}/cancel"),
+            ("GET", f"/v1/batches/{created['id']}"),
+            ("POST", f"/v1/batches/{created['id']}/cancel"),
         ]
         others = [(await client.ask(method, path, headers=two)).status for method, path in paths]
         lists = [(await client.get(path, **two)).json["data"] for path in ("/v1/files", "/v1/batches")]
         refused = await client.post("/v1/batches", body, **two)
-        own = (await client.get(f"/v1/batches/{made['id']}", **one)).status
+        own = (await client.get(f"/v1/batches/{created['id']}", **first_key)).status
         return others, lists, refused.status, own
 
     assert rig.run(scenario) == ([404] * 5, [[], []], 400, 200)
@@ -314,15 +314,15 @@ def test_files_are_stored_read_and_deleted(batches):
         body, headers = form(
             b"one\ntwo", **{"expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}
         )
-        made = (await client.ask("POST", "/v1/files", body, headers=headers)).json
-        path = f"/v1/files/{made['id']}"
+        created = (await client.ask("POST", "/v1/files", body, headers=headers)).json
+        path = f"/v1/files/{created['id']}"
         content = await client.get(path + "/content")
         deleted = (await client.ask("DELETE", path)).json
-        return made, content, deleted, (await client.get(path)).status, await client.get(path + "/content")
+        return created, content, deleted, (await client.get(path)).status, await client.get(path + "/content")
 
-    made, content, deleted, gone, no_content = rig.run(scenario)
-    assert FileObject.model_validate(made).filename == "in.jsonl"
-    assert (made["bytes"], made["expires_at"] - made["created_at"]) == (7, 3600)
+    file, content, deleted, gone, no_content = rig.run(scenario)
+    assert FileObject.model_validate(file).filename == "in.jsonl"
+    assert (file["bytes"], file["expires_at"] - file["created_at"]) == (7, 3600)
     assert (content.body, content.headers["content-length"]) == (b"one\ntwo", "7")
     assert FileDeleted.model_validate(deleted).deleted
     assert (gone, no_content.status) == (404, 404)
@@ -387,16 +387,16 @@ def test_files_and_batches_are_bounded_in_number(batches):
     rig.pipeline.batches = ["forever"]
 
     async def scenario(client):
-        made = await create(client, lines(line("a")))
+        created = await create(client, lines(line("a")))
         body = {
-            "input_file_id": made.json["input_file_id"],
+            "input_file_id": created.json["input_file_id"],
             "endpoint": CHAT,
             "completion_window": "24h",
         }
         second = await client.post("/v1/batches", body)
         file = await upload(client, b"{}")
-        busy = await client.ask("DELETE", f"/v1/files/{made.json['input_file_id']}")
-        return made.status, second.status, file.status, busy.status
+        busy = await client.ask("DELETE", f"/v1/files/{created.json['input_file_id']}")
+        return created.status, second.status, file.status, busy.status
 
     assert rig.run(scenario) == (200, 429, 429, 400)
 
@@ -422,13 +422,13 @@ def test_results_that_have_no_room_end_the_batch(batches, monkeypatch):
 
     async def scenario(client):
         rig.pipeline.batches = ["forever"]
-        made = (await create(client, lines(line("a", temperature=9), line("b")))).json
-        batch = await ended(client, made["id"])
+        created = (await create(client, lines(line("a", temperature=9), line("b")))).json
+        batch = await ended(client, created["id"])
         return batch, await results(client, batch["error_file_id"])
 
-    batch, made = rig.run(scenario)
+    batch, results_written = rig.run(scenario)
     assert (batch["status"], batch["errors"]["data"][0]["code"]) == ("failed", "storage_full")
-    assert [each["custom_id"] for each in made] == ["a"]
+    assert [entry["custom_id"] for entry in results_written] == ["a"]
 
 
 def test_responses_of_a_batch_are_background_too(batches):

@@ -116,15 +116,18 @@ def played(tmp_path_factory):
 
 async def measured(client):
     """The mean and the least of the log-probabilities of the small model's reply, and its mean entropy."""
-    found = await logprobs(client, "tiny")
+    logprobs_found = await logprobs(client, "tiny")
     answer = await client.post(CHAT, chat("tiny", logprobs=True, top_logprobs=20))
     tokens = answer.json["choices"][0]["logprobs"]["content"]
     places = [
-        {tuple(each["bytes"]): each["logprob"] for each in [token, *token["top_logprobs"]]}
+        {
+            tuple(alternative["bytes"]): alternative["logprob"]
+            for alternative in [token, *token["top_logprobs"]]
+        }
         for token in tokens
     ]
-    entropies = [-sum(math.exp(found) * found for found in place.values()) for place in places]
-    return sum(found) / len(found), min(found), sum(entropies) / len(entropies)
+    entropies = [-sum(math.exp(logprob) * logprob for logprob in place.values()) for place in places]
+    return sum(logprobs_found) / len(logprobs_found), min(logprobs_found), sum(entropies) / len(entropies)
 
 
 async def decided(client, text, statement):

@@ -81,7 +81,7 @@ def test_the_end_of_a_batch_s_window_ends_what_its_lines_ask(every_line, monkeyp
                 assert batch["status"] == "expired"
                 await until(lambda: is_free(services))
                 failed = await results(client, batch["error_file_id"])
-                assert [each["error"]["code"] for each in failed] == ["batch_expired"] * count
+                assert [failure["error"]["code"] for failure in failed] == ["batch_expired"] * count
                 left_s[0], reached = 2 * left_s[0], asks.reached
 
     asyncio.run(whole())

@@ -91,13 +91,13 @@ def test_a_request_that_the_classifier_refuses_reaches_no_model(played):
 def test_no_form_of_a_request_hides_its_text(played):
     asked = {"role": "user", "content": "Go on"}
     call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-    found = [
+    messages = [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_1", "content": RANT},
     ]
     begun = {"role": "assistant", "content": RANT}
     chats = [
-        ("ended", {"messages": [asked, *found]}),
+        ("ended", {"messages": [asked, *messages]}),
         ("ended", {"messages": [{"role": "user", "content": f"{RANT}. " * 40 + "It was lovely. " * 400}]}),
         ("ended", {"messages": [{"role": "user", "content": [{"type": "text", "text": RANT}]}, asked]}),
         (
@@ -132,9 +132,9 @@ def test_decisions_about_a_growing_text_are_the_classifiers_own(played, monkeypa
     judged, fault = [], Judge.fault
 
     async def noted(self, call, texts, conversation):
-        found = await fault(self, call, texts, conversation)
-        judged.append((texts[0], found is not None))
-        return found
+        fault_found = await fault(self, call, texts, conversation)
+        judged.append((texts[0], fault_found is not None))
+        return fault_found
 
     monkeypatch.setattr(Judge, "fault", noted)
 

@@ -50,7 +50,7 @@ def test_calls_of_composed_graphs_end_after_all_that_they_name_was_unloaded(ever
         assert "unload" in refused.error["message"]
         gate.set()
         assert await begun == before
-        assert {(await each).status for each in leaving} == {200}
+        assert {(await unloading).status for unloading in leaving} == {200}
         await until(lambda: is_free(services))
         assert services.catalogue._table.left == {}
         loads = [await client.post("/models/load", {"model": name}) for name in reversed(NAMED)]

@@ -66,16 +66,16 @@ def test_a_background_response_is_the_same_text(played):
     async def scene(client):
         body = {"model": "twice", "input": "Hello", "max_output_tokens": 16, "temperature": 0}
         whole = (await client.post("/v1/responses", body)).json
-        made = (await client.post("/v1/responses", {**body, "background": True})).json
+        created = (await client.post("/v1/responses", {**body, "background": True})).json
         async with asyncio.timeout(PATIENCE_S):
-            while (found := (await client.get(f"/v1/responses/{made['id']}")).json)["status"] in (
+            while (read_again := (await client.get(f"/v1/responses/{created['id']}")).json)["status"] in (
                 "queued",
                 "in_progress",
             ):
                 await asyncio.sleep(0.02)
-        texts = [each["output"][0]["content"][0]["text"] for each in (whole, found)]
+        texts = [response["output"][0]["content"][0]["text"] for response in (whole, read_again)]
         assert texts[0] == texts[1]
-        assert found["usage"]["input_tokens"] == whole["usage"]["input_tokens"] > 0
+        assert read_again["usage"]["input_tokens"] == whole["usage"]["input_tokens"] > 0
 
     played(scene)
 
@@ -85,8 +85,8 @@ def test_batches_have_its_replies_and_all_that_lines_ask_gives_way(played, opene
         own = await chat(client)
         opened.clear()
         asked = {"model": "twice", "messages": MESSAGES, "max_tokens": 8, **GREEDY}
-        made = (await create(client, lines(line("a", **asked), line("b", **asked)))).json
-        batch = await ended(client, made["id"])
+        created = (await create(client, lines(line("a", **asked), line("b", **asked)))).json
+        batch = await ended(client, created["id"])
         assert batch["status"] == "completed", batch
         for result in await results(client, batch["output_file_id"]):
             body = result["response"]["body"]
@@ -107,9 +107,9 @@ def test_lines_have_the_place_of_the_client_among_others(played, opened):
         first, second = opened
         origins = [{asked._call._origin for asked in call.asked} for call in (first, second)]
         assert all(len(origin) == 1 for origin in origins)
-        (one,), (two,) = origins
-        assert one.tenant == first.tenant != second.tenant == two.tenant
-        assert "" not in (one.tenant, one.name)
+        (first_origin,), (two,) = origins
+        assert first_origin.tenant == first.tenant != second.tenant == two.tenant
+        assert "" not in (first_origin.tenant, first_origin.name)
 
     played(scene)
 

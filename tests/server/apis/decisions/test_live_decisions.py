@@ -63,7 +63,7 @@ def test_a_decoder_answers_by_the_probabilities_of_one_token(ask):
 
     ids = {word: byte_tokenizer().token_to_id(word) for word in "AB01"}
     completion = {"model": "judge", "max_tokens": 1, "temperature": 0, "logprobs": 0}
-    decided, one, other, system = ask(
+    decided, completed, other, system = ask(
         ("/v1/decisions", asked(CHOICE, {**SCORE, "name": "much"}, model="judge")),
         (
             "/v1/completions",
@@ -82,7 +82,7 @@ def test_a_decoder_answers_by_the_probabilities_of_one_token(ask):
         ),
     )
     choice, score = decided.json["answers"]
-    shares, mass = label_shares(one, "AB")
+    shares, mass = label_shares(completed, "AB")
     assert [probability["value"] for probability in choice["probabilities"]] == ["a", "b"]
     assert [probability["probability"] for probability in choice["probabilities"]] == pytest.approx(shares)
     assert choice["choice"] == "ab"[shares.index(max(shares))]
@@ -97,7 +97,10 @@ def test_a_decoder_answers_by_the_probabilities_of_one_token(ask):
     assert system.json["diagnostics"]["wet"]["label_mass"] == pytest.approx(mass)
     usage = decided.json["usage"]
     assert usage["output_tokens"] == 2
-    assert usage["input_tokens"] == one.json["usage"]["prompt_tokens"] + other.json["usage"]["prompt_tokens"]
+    assert (
+        usage["input_tokens"]
+        == completed.json["usage"]["prompt_tokens"] + other.json["usage"]["prompt_tokens"]
+    )
     assert usage["total_tokens"] == usage["input_tokens"] + 2
 
 

@@ -200,12 +200,12 @@ def request_models():
     for file in (path for package in ("pipelines", "server") for path in (ROOT / package).rglob("*.py")):
         if "/request" in str(file):
             import_module(".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"))
-    found, open_ends = set(), [BaseModel]
+    models, open_ends = set(), [BaseModel]
     while open_ends:
-        subclasses = [each for each in open_ends.pop().__subclasses__() if each not in found]
-        found.update(subclasses)
+        subclasses = [subclass for subclass in open_ends.pop().__subclasses__() if subclass not in models]
+        models.update(subclasses)
         open_ends += subclasses
-    ours = [model for model in found if re.match(r"(pipelines|server)\.(.*\.)?request", model.__module__)]
+    ours = [model for model in models if re.match(r"(pipelines|server)\.(.*\.)?request", model.__module__)]
     assert len(ours) > 70
     return sorted(ours, key=str)
 
@@ -219,8 +219,8 @@ def lists_of(schema):
             if key not in ("metadata", "serialization"):
                 yield from lists_of(value)
     elif isinstance(schema, list | tuple):
-        for each in schema:
-            yield from lists_of(each)
+        for inner in schema:
+            yield from lists_of(inner)
 
 
 @every_case("model", request_models())

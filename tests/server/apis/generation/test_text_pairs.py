@@ -69,12 +69,12 @@ def test_texts_are_answered_as_transformers_answers_them(ask, model, read):
     choices = together.json["choices"]
     assert [choice["token_ids"] for choice in choices] == [ids for ids in wanted for _ in range(2)]
     assert [choice["prompt_token_ids"] for choice in choices[::2]] == [read(text) for text in TEXTS]
-    assert [each.json["choices"][0]["token_ids"] for each in apart] == wanted
+    assert [answer.json["choices"][0]["token_ids"] for answer in apart] == wanted
     assert together.json["usage"]["prompt_tokens"] == sum(len(read(text)) for text in TEXTS)
     assert together.json["usage"]["completion_tokens"] == 2 * len(TEXTS) * NUM_TOKENS
     assert len(choices[0]["logprobs"]["tokens"]) == NUM_TOKENS
     events = [event["choices"][0] for event in streamed.events[:-1] if event["choices"]]
-    assert [each for event in events for each in event["token_ids"]] == wanted[1]
+    assert [token_id for event in events for token_id in event["token_ids"]] == wanted[1]
     assert all(len(set(ids)) > 3 for ids in wanted)
 
 

@@ -120,7 +120,7 @@ def replies(tmp_path_factory):
                 assert answer.status == 200, answer.body
                 return answer
 
-            found = {}
+            answers_found = {}
             for way, more in [*WAYS.items(), *CHATS.items()]:
                 asked_for = {}
                 for model in ("plain", "drafted"):
@@ -129,16 +129,18 @@ def replies(tmp_path_factory):
                         CHAT: {**body, "messages": [{"role": "user", "content": "hi"}], "logprobs": True},
                         COMPLETIONS: {**body, "prompt": "hello", "logprobs": 0},
                     }
-                    for path, one in asked.items():
+                    for path, whole_body in asked.items():
                         if not is_asked(way, model, path):
                             continue
-                        stream = one | {"stream": True, "stream_options": {"include_usage": True}}
-                        bare = {name: value for name, value in one.items() if name != "logprobs"}
-                        asked_for[way, model, path] = (one, bare) if "beams" in way else (one, bare, stream)
-                requested = [ask(path, each) for (_, _, path), some in asked_for.items() for each in some]
+                        stream = whole_body | {"stream": True, "stream_options": {"include_usage": True}}
+                        bare = {name: value for name, value in whole_body.items() if name != "logprobs"}
+                        asked_for[way, model, path] = (
+                            (whole_body, bare) if "beams" in way else (whole_body, bare, stream)
+                        )
+                requested = [ask(path, body) for (_, _, path), some in asked_for.items() for body in some]
                 answers = iter(await asyncio.gather(*requested))
-                found |= {case: [next(answers) for _ in some] for case, some in asked_for.items()}
-            return found
+                answers_found |= {case: [next(answers) for _ in some] for case, some in asked_for.items()}
+            return answers_found
 
     return asyncio.run(scene())
 
@@ -161,13 +163,13 @@ def joined(answer) -> dict[int, dict]:
     """The choices of a stream: ids, number of log-probabilities and how they ended."""
     *chunks, last, done = answer.events
     assert (done, last["choices"]) == ("[DONE]", [])
-    found: dict[int, dict] = {}
+    choices: dict[int, dict] = {}
     for choice in (choice for chunk in chunks for choice in chunk["choices"]):
-        one = found.setdefault(choice["index"], {"ids": [], "logprobs": 0})
-        one["ids"] += choice.get("token_ids") or []
-        one["logprobs"] += num_logprobs(choice)
-        one["end"] = choice["finish_reason"], choice.get("stop_reason")
-    return found
+        joined_choice = choices.setdefault(choice["index"], {"ids": [], "logprobs": 0})
+        joined_choice["ids"] += choice.get("token_ids") or []
+        joined_choice["logprobs"] += num_logprobs(choice)
+        joined_choice["end"] = choice["finish_reason"], choice.get("stop_reason")
+    return choices
 
 
 @in_one_test("case", CASES)
@@ -179,12 +181,14 @@ def test_ids_and_log_probabilities_hold_every_token_that_is_counted(case, replie
     assert sum(counts) == whole.json["usage"]["completion_tokens"]
     assert min(counts) >= 1
     for stream in streamed:  # a beam search is sent whole
-        found = joined(stream)
-        assert [one["logprobs"] for one in found.values()] == counts
-        assert [one["ids"] for one in found.values()] == [choice["token_ids"] for choice in choices]
+        choices_found = joined(stream)
+        assert [joined_choice["logprobs"] for joined_choice in choices_found.values()] == counts
+        assert [joined_choice["ids"] for joined_choice in choices_found.values()] == [
+            choice["token_ids"] for choice in choices
+        ]
         assert stream.events[-2]["usage"]["completion_tokens"] == sum(counts)
         ends = [(choice["finish_reason"], choice["stop_reason"]) for choice in choices]
-        assert [one["end"] for one in found.values()] == ends
+        assert [joined_choice["end"] for joined_choice in choices_found.values()] == ends
 
 
 @in_one_test("case", CASES)

@@ -58,13 +58,13 @@ def tensors_of(reply: httpx.Response) -> dict[str, tuple[dict[str, Any], bytes]]
     """Name → the output as the JSON has it, and its bytes."""
     assert reply.status_code == 200, reply.text
     length = int(reply.headers.get(HEADER, len(reply.content)))
-    found, at = {}, length
+    outputs, at = {}, length
     for output in json.loads(reply.content[:length])["outputs"]:
         size = output.get("parameters", {}).get("binary_data_size", 0)
-        found[output["name"]] = output, reply.content[at : at + size]
+        outputs[output["name"]] = output, reply.content[at : at + size]
         at += size
     assert at == len(reply.content)
-    return found
+    return outputs
 
 
 def as_input(name: str, array: np.ndarray, datatype: str = "FP32", **parameters: Any) -> dict[str, Any]:

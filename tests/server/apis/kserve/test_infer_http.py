@@ -74,14 +74,14 @@ def test_every_type_there_and_back(ask):
         "types",
         {
             "inputs": [
-                as_input(name, each, name, binary_data_size=each.nbytes) for name, each in arrays.items()
+                as_input(name, array, name, binary_data_size=array.nbytes) for name, array in arrays.items()
             ],
             "parameters": {"binary_data_output": True},
         },
-        b"".join(each.tobytes() for each in arrays.values()),
+        b"".join(array.tobytes() for array in arrays.values()),
     )
-    assert {name: each[1] for name, each in tensors_of(whole).items()} == {
-        f"same_{name}": each.tobytes() for name, each in arrays.items()
+    assert {name: tensor[1] for name, tensor in tensors_of(whole).items()} == {
+        f"same_{name}": array.tobytes() for name, array in arrays.items()
     }
     half = arrays.pop("FP16")
     mixed = ask.infer(
@@ -89,14 +89,14 @@ def test_every_type_there_and_back(ask):
         {
             "inputs": [
                 as_input("FP16", half, "FP16", binary_data_size=6),
-                *(as_input(name, each, name) for name, each in arrays.items()),
+                *(as_input(name, array, name) for name, array in arrays.items()),
             ],
             "outputs": [{"name": f"same_{name}"} for name in arrays],
         },
         half.tobytes(),
     )
-    for name, each in arrays.items():
-        assert tensors_of(mixed)[f"same_{name}"][0] == {**as_input(f"same_{name}", each, name)}
+    for name, values in arrays.items():
+        assert tensors_of(mixed)[f"same_{name}"][0] == {**as_input(f"same_{name}", values, name)}
 
 
 @pytest.mark.parametrize(

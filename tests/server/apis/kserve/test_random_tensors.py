@@ -107,7 +107,7 @@ def read(reader, *arguments):
 
 @pytest.mark.filterwarnings("error")
 def test_each_body_is_read_or_refused():
-    found = 0
+    num = 0
     for number in range(NUM_CASES):
         body, header = case(number)
         length = read(json_length, body, header)
@@ -115,9 +115,9 @@ def test_each_body_is_read_or_refused():
         read(read_predict, body, SPECS)
         read(read_generate, body)
         if inference is not None:
-            found += 1
-            assert all(isinstance(each, np.ndarray) for each in inference.inputs.values())
-    assert 50 < found < NUM_CASES / 2
+            num += 1
+            assert all(isinstance(array, np.ndarray) for array in inference.inputs.values())
+    assert 50 < num < NUM_CASES / 2
 
 
 def test_no_body_is_an_error_of_the_server(ask):

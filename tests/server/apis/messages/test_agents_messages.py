@@ -114,9 +114,9 @@ def pdf(*texts):
         )
         objects.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
     out, places = "%PDF-1.4\n", []
-    for number, each in enumerate(objects, 1):
+    for number, pdf_object in enumerate(objects, 1):
         places.append(len(out))
-        out += f"{number} 0 obj\n{each}\nendobj\n"
+        out += f"{number} 0 obj\n{pdf_object}\nendobj\n"
     table = "".join(f"{place:010} 00000 n \n" for place in places)
     size = len(objects) + 1
     return (
@@ -197,8 +197,8 @@ def test_pages_of_models():
     models = [ModelInfo.model_construct(id=name, created=1, max_model_len=None) for name in "abcd"]
 
     def page(**asked):
-        given = {"limit": None, "after": None, "before": None, **asked}
-        listed = anthropic_models(models, **given)
+        fields = {"limit": None, "after": None, "before": None, **asked}
+        listed = anthropic_models(models, **fields)
         return "".join(model.id for model in listed.data), listed.has_more
 
     assert page() == ("abcd", False)

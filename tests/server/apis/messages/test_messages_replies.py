@@ -32,13 +32,13 @@ def events(answer):
     """(name, data) of each event; comments left out."""
     blocks = answer.body.decode().split("\n\n")
     assert blocks.pop() == ""
-    found = []
+    events_found = []
     for block in blocks:
         if not block.startswith(":"):
             name, data = block.split("\n")
-            found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
-    assert all(name == data["type"] for name, data in found)
-    return found
+            events_found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    assert all(name == data["type"] for name, data in events_found)
+    return events_found
 
 
 def kinds(answer):

@@ -294,7 +294,7 @@ def test_images_are_shown_in_their_order_and_named_where_the_client_put_them():
     generation = asked(messages=messages)
     shown = [part for message in generation.messages for part in message["content"] if isinstance(part, dict)]
     assert [part["type"] for part in shown] == ["text", "text", "image", "text", "image", "image", "text"]
-    assert [(each.url, each.kind, each.where) for each in generation.images] == [
+    assert [(input_image.url, input_image.kind, input_image.where) for input_image in generation.images] == [
         ("data:image/png;base64,AAAA", "image", "messages.1.content.1"),
         ("https://pictures.test/a", "image", "messages.3.content.0.content.1"),
         ("data:image/png;base64,AAAA", "image", "messages.3.content.1"),

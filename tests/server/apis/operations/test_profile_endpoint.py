@@ -57,10 +57,14 @@ def test_a_profile_is_steps_by_phase_and_the_hosts_time(told, prefix):
 def test_every_node_of_the_graph_that_works_in_a_worker_is_there(told):
     told.services.catalogue.models.append(ModelCard("timed", 1, 0, 512, "ready", [], "chat"))
     count_nodes("timed", {"tokens": worked(0.5)})
-    before = {each["node"]: each for each in told.get("/v1/models/timed/profile").json["worker"]}
+    before = {
+        node_times["node"]: node_times for node_times in told.get("/v1/models/timed/profile").json["worker"]
+    }
     assert list(before) == ["prompt", "tokens", "generated", "text", "reply"]
     count_nodes("timed", {"tokens": worked(0.25)})
-    after = {each["node"]: each for each in told.get("/v1/models/timed/profile").json["worker"]}
+    after = {
+        node_times["node"]: node_times for node_times in told.get("/v1/models/timed/profile").json["worker"]
+    }
     assert after["tokens"]["runs"] == before["tokens"]["runs"] + 1
     assert after["tokens"]["seconds"] == pytest.approx(before["tokens"]["seconds"] + 0.25)
     assert after["tokens"]["mean_s"] == pytest.approx(after["tokens"]["seconds"] / after["tokens"]["runs"])

@@ -53,7 +53,9 @@ def test_a_model_is_fetched_with_its_progress(pulling, tmp_path):
     assert {event["digest"] for event in events if event["status"] == "verifying"} != set()
     assert (tmp_path / "models/acme/tiny/tiny-Q4_K_M.gguf").read_bytes() == FILES["tiny-Q4_K_M.gguf"]
     listed = rig.get("/models/pull", **ADMIN).json["data"]
-    assert [(each["name"], each["status"]) for each in listed] == [("acme/tiny", "success")]
+    assert [(listed_pull["name"], listed_pull["status"]) for listed_pull in listed] == [
+        ("acme/tiny", "success")
+    ]
 
 
 def test_a_whole_reply_without_a_stream_and_another_name(pulling, tmp_path):
@@ -111,7 +113,7 @@ def test_a_pull_is_cancelled_and_resumed(pulling, hub):
 
     again = rig.run(scenario)
     assert again.events[-2]["status"] == "success"
-    first, rest = (each.range for each in hub.asked("cdn/acme/slow"))
+    first, rest = (request.range for request in hub.asked("cdn/acme/slow"))
     begin = re.fullmatch(r"bytes=(\d+)-300003", rest)
     assert first is None
     assert 0 < int(begin[1]) <= 100_000, "what was stored is not asked for again"

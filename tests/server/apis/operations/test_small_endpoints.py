@@ -28,7 +28,7 @@ def test_the_list_holds_all_models_as_vllm_shows_them_and_their_states_in_llama_
     reply = rig.get("/models").json
     assert reply["object"] == "list"
     model, *others = reply["data"]
-    assert [each["status"]["value"] for each in others] == [
+    assert [model_card["status"]["value"] for model_card in others] == [
         "unloaded",
         "loading",
         "loaded",

@@ -119,8 +119,8 @@ def test_vectors_and_scores_equal_those_of_transformers(served, ask, wanted):
     assert abs(np.linalg.norm(vectors(raw)) - 1) > 0.1
     np.testing.assert_allclose(tiny_dual.unit(vectors(raw)), images[:1], atol=1e-5)
     cosines = texts[1] @ np.array([images[0], images[1], texts[0]]).T
-    np.testing.assert_allclose([each["score"] for each in scored.json["data"]], cosines, atol=1e-5)
-    results = {each["index"]: each for each in ranked.json["results"]}
+    np.testing.assert_allclose([result["score"] for result in scored.json["data"]], cosines, atol=1e-5)
+    results = {result["index"]: result for result in ranked.json["results"]}
     cosines = images[2] @ np.array([*texts, images[0]]).T
     np.testing.assert_allclose([results[i]["relevance_score"] for i in range(5)], cosines, atol=1e-5)
     assert results[0]["document"] == {"text": TEXTS[0], "multi_modal": None}

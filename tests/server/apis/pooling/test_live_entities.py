@@ -58,7 +58,7 @@ def test_the_other_paths(ask):
     """text-embeddings-inference's and the client's of `gliner`."""
     case, (labels, text) = RECORDED["span"][0], (RECORDED["span"][0]["labels"], TEXTS[1])
     nested = {"inputs": text, "parameters": {"labels": labels, "threshold": 0.2, "flat_ner": False}}
-    one, ignored, several, plain, wide = ask(
+    first_answer, ignored, several, plain, wide = ask(
         ("/predict", {"model": "span", "inputs": text, "labels": labels}),
         ("/predict", {"model": "span", "inputs": text, "labels": labels, "ignore_labels": labels}),
         ("/predict", {"model": "span", "inputs": [[text], ["rain"]], "labels": labels}),
@@ -69,15 +69,15 @@ def test_the_other_paths(ask):
         ("/predict", {"model": "span", "aggregation_strategy": "simple", **nested}),
     )
     expected = case["entities"][1]
-    assert [(each["start"], each["end"], each["entity_group"]) for each in one.json] == [
+    assert [(entity["start"], entity["end"], entity["entity_group"]) for entity in first_answer.json] == [
         tuple(span[:3]) for span in expected
     ]
     assert ignored.json == []
-    assert several.json[0] == one.json
+    assert several.json[0] == first_answer.json
     assert [entity["label"] for entity in plain.json["entities"]] == [
-        each["entity_group"] for each in one.json
+        entity["entity_group"] for entity in first_answer.json
     ]
-    assert len(wide.json) > len(one.json)
+    assert len(wide.json) > len(first_answer.json)
 
 
 def test_what_is_refused(ask):
@@ -111,7 +111,7 @@ def test_long_texts_are_cut_or_refused_and_other_ways_of_finding_are_refused(ask
         ("/gliner", {"model": "span", "text": "word", "labels": ["a"], "relations": ["b"]}),
     )
     assert cut.status == 200
-    assert max(each["end"] for each in cut.json) <= 30 * 5
+    assert max(entity["end"] for entity in cut.json) <= 30 * 5
     assert whole.status in (413, 422)
     assert "40 words" in whole.json["error"]
     assert strategy.status == 422

@@ -63,7 +63,7 @@ def test_a_reply_has_the_kinds_that_it_was_asked_for(ask):
     assert ids.json["data"][0]["sparse_embedding"].keys() == {str(place) for place in expected}
     known = {byte_tokenizer().id_to_token(place) for place in expected}
     assert tokens.json["data"][0]["sparse_embedding"].keys() == known
-    assert [each["index"] for each in listed.json["data"][0]["sparse_embedding"]] == sorted(expected)
+    assert [row["index"] for row in listed.json["data"][0]["sparse_embedding"]] == sorted(expected)
     best = sorted(sorted(expected, key=lambda place: -expected[place])[:2])
     assert cut.json["data"][0]["sparse_embedding"]["indices"] == best
     (item,) = packed.json["data"]
@@ -94,11 +94,10 @@ def test_documents_may_come_with_the_vectors_of_their_tokens(ask):
     )
     items, small = stored.json["data"], halves.json["data"]
     lists = [
-        {"token_embeddings": np.frombuffer(base64.b64decode(each["token_embeddings"]), "<f4")}
-        for each in items
+        {"token_embeddings": np.frombuffer(base64.b64decode(row["token_embeddings"]), "<f4")} for row in items
     ]
     lists = [
-        {"token_embeddings": each["token_embeddings"].reshape(-1, 3).tolist(), "text": "x"} for each in lists
+        {"token_embeddings": row["token_embeddings"].reshape(-1, 3).tolist(), "text": "x"} for row in lists
     ]
     packed, listed, half, others, odd, unequal, no_tokens, damaged = ask(
         ("/v1/rerank", {**body, "documents": [*items, "b"]}),

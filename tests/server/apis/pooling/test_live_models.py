@@ -177,7 +177,7 @@ def test_openais_client(models, monkeypatch):
         cut = await create(dimensions=2, extra_body={"truncate_prompt_tokens": 1, "request_id": "mine"})
         with pytest.raises(NotFoundError, match="does not give embeddings"):
             await create(model="moods")
-        return [[row.embedding for row in each.data] for each in (*same, cut)], cut.usage
+        return [[row.embedding for row in reply.data] for reply in (*same, cut)], cut.usage
 
     served = live_app(models)
     (coded, plain, cut), usage = served.run(asyncio.wait_for(scenario(), PATIENCE_S))

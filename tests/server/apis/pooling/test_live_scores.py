@@ -24,16 +24,16 @@ def pair_score(query, document):
 
 
 def test_a_cross_encoder_scores_pairs(ask):
-    one, each, ranked, two = ask(
+    single_pair, pairwise, ranked, two = ask(
         ("/score", {"model": "pairs", "queries": "what", "documents": DOCUMENTS}),
         ("/v1/score", {"model": "pairs", "text_1": DOCUMENTS, "text_2": DOCUMENTS}),
         ("/v2/rerank", {"model": "pairs", "query": "what", "documents": DOCUMENTS}),
         ("/rerank", {"model": "pairs", "query": "what", "documents": DOCUMENTS, "top_n": 2}),
     )
     scores = [pair_score("what", document) for document in DOCUMENTS]
-    assert [row["score"] for row in one.json["data"]] == scores
-    assert one.json["usage"]["prompt_tokens"] == sum(len(ids("what" + text)) for text in DOCUMENTS)
-    assert [row["score"] for row in each.json["data"]] == [pair_score(text, text) for text in DOCUMENTS]
+    assert [row["score"] for row in single_pair.json["data"]] == scores
+    assert single_pair.json["usage"]["prompt_tokens"] == sum(len(ids("what" + text)) for text in DOCUMENTS)
+    assert [row["score"] for row in pairwise.json["data"]] == [pair_score(text, text) for text in DOCUMENTS]
     order = sorted(range(4), key=lambda i: -scores[i])
     assert [(row["index"], row["relevance_score"]) for row in ranked.json["results"]] == [
         (i, scores[i]) for i in order

@@ -64,7 +64,7 @@ def test_predict_gives_the_entities_of_texts(ask):
     def of(inputs, **more):
         return "/predict", {"model": "tagger", "inputs": inputs, **more}
 
-    one, batch, everything, simple, nested, unknown, alone, windows, pair, whole = ask(
+    single_text, batch, everything, simple, nested, unknown, alone, windows, pair, whole = ask(
         of(TEXT),
         of([["Ada"], ["Oslo"]]),
         of(TEXT, ignore_labels=[]),
@@ -76,7 +76,7 @@ def test_predict_gives_the_entities_of_texts(ask):
         of(["Ada", "Oslo"]),
         ("/predict", {"model": "moods", "inputs": "a", "aggregation_strategy": "simple"}),
     )
-    assert without_word(one.json) == tokens(TEXT)
+    assert without_word(single_text.json) == tokens(TEXT)
     assert [without_word(text) for text in batch.json] == [tokens("Ada"), tokens("Oslo")]
     assert without_word(everything.json) == tokens(TEXT, ignored=())
     assert [entity["word"] for entity in everything.json] == ["Ġ" if c == " " else c for c in TEXT]

@@ -41,9 +41,9 @@ def served(request, tmp_path_factory):
     folder, model = tmp_path_factory.mktemp("vision"), tmp_path_factory.mktemp("models") / MODEL
     with warnings.catch_warnings():  # of torch's tracing
         warnings.simplefilter("ignore")
-        source, made = write_qwen(request.param, folder)
+        source, built_model = write_qwen(request.param, folder)
     if request.param == "qwen3_vl":
-        made.rename(model)
+        built_model.rename(model)
         modules = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in MODULES]
         (model / "modules.json").write_text(json.dumps(modules))
         (model / "1_Pooling").mkdir()
@@ -65,7 +65,7 @@ def served(request, tmp_path_factory):
 
 def _write_adapter(source, folder):
     """An adapter of rank 3 of the first layer, as PEFT writes it."""
-    shapes = {name: each.weight.shape for name, each in _adapted(_model(source))}
+    shapes = {name: weight_of_layer.weight.shape for name, weight_of_layer in _adapted(_model(source))}
     rng, tensors = np.random.default_rng(0), {}
     for name, (size_out, size_in) in shapes.items():
         begin = f"base_model.model.language_model.layers.0.{name}.lora"
@@ -160,7 +160,7 @@ def test_vectors_and_scores_equal_those_of_transformers(ask, wanted):
     assert together.json["usage"]["prompt_tokens"] == sum(lengths)
     np.testing.assert_allclose(vectors(plain), values[[0, 3]], atol=1e-5)
     np.testing.assert_allclose(vectors(ends), values[[1]], atol=1e-5)
-    scores = [each["score"] for each in scored.json["data"]]
+    scores = [score_entry["score"] for score_entry in scored.json["data"]]
     np.testing.assert_allclose(scores, values[[1, 2, 0]] @ values[0], atol=1e-5)
     np.testing.assert_allclose(cohere.json["embeddings"]["float"], values[[1]], atol=1e-5)
     num_image = cohere.json["meta"]["billed_units"]["image_tokens"]
@@ -180,10 +180,10 @@ def test_an_adapter_changes_texts_beside_images_as_merged_weights_do(ask, served
     bodies = [{"messages": conversation(*case)} for case in CASES]
     names = [ADAPTER, f"{MODEL}:{ADAPTER}"]
     asked = [("/v1/embeddings", {"model": names[i % 2], **body}) for i, body in enumerate(bodies)]
-    found = np.concatenate([vectors(answer) for answer in ask(*asked)])
+    embedded = np.concatenate([vectors(answer) for answer in ask(*asked)])
     expected = np.array([_vector(model, processor, family, *case)[0] for case in CASES])
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
-    plain = np.concatenate([vectors(one) for one in ask(*[("/v1/embeddings", body) for body in bodies])])
+    np.testing.assert_allclose(embedded, expected, rtol=0, atol=1e-4)
+    plain = np.concatenate([vectors(reply) for reply in ask(*[("/v1/embeddings", body) for body in bodies])])
     assert np.abs(plain - expected).max(axis=1).min() > 0.01
 
 

@@ -52,11 +52,11 @@ def served(request, tmp_path_factory):
     folder, model = tmp_path_factory.mktemp("vision"), tmp_path_factory.mktemp("models") / MODEL
     with warnings.catch_warnings():  # of torch's tracing
         warnings.simplefilter("ignore")
-        source, made = write_qwen(family, folder)
+        source, built_model = write_qwen(family, folder)
         torch.set_num_threads(1)
         reference = AutoModelForImageTextToText.from_pretrained(source).eval()
         if family == "qwen3_vl":  # of which the tests have the export alone
-            made.rename(model)
+            built_model.rename(model)
             no, yes = _answers(family)
             weight = reference.get_output_embeddings().weight.detach()
             write_dense(model / "score", weight[[yes]] - weight[[no]], None)
@@ -100,7 +100,7 @@ def score(served):
             f"<Query>:{SEEN * len(query_images)}{query_text}\n<Document>:{SEEN * len(images)}{text}"
             "<|im_end|>\n<|im_start|>assistant\n"
         )
-        all_images = [picture(*each) for each in (*query_images, *images)]
+        all_images = [picture(*image_spec) for image_spec in (*query_images, *images)]
         read = processor.image_processor(all_images, return_tensors="pt") if all_images else {}
         before, *others = prompt.split("<|image_pad|>")
         for grid, after in zip(read.get("image_grid_thw", ()), others, strict=True):
@@ -147,7 +147,7 @@ def test_scores_equal_those_of_transformers(ask, score):
     np.testing.assert_allclose(
         ranked(of_image), [score(image, document)[0] for document in DOCUMENTS], atol=1e-5
     )
-    alone = [score(text, (each, []))[0] for each in ("a cat", "two dogs")]
+    alone = [score(text, (text_there, []))[0] for text_there in ("a cat", "two dogs")]
     np.testing.assert_allclose(ranked(plain), alone, atol=1e-5)
     np.testing.assert_allclose(ranked(ovms), alone, atol=1e-5)
     paired = [score(image, DOCUMENTS[0])[0], score(text, DOCUMENTS[1])[0]]

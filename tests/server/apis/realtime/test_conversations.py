@@ -58,7 +58,10 @@ def talk(make_rig):
 
     def talk(scenario, updates=HI, path=PATH, speaks=False, settings=None, **headers):
         talk.pipeline = ScriptedPipeline()
-        talk.pipeline.batches = [[(0, each)] if hasattr(each, "piece") else each for each in updates]
+        talk.pipeline.batches = [
+            [(0, update_there)] if hasattr(update_there, "piece") else update_there
+            for update_there in updates
+        ]
         if speaks:
             talk.pipeline.lines.append(SimpleNamespace(node=Voice(Speak.Config(graph="joe"), None)))
         talk.rig = make_rig(talk.pipeline, **(settings or {}))
@@ -127,7 +130,9 @@ def test_a_spoken_turn(talk):
     _, *events = talk(scenario, VOICED, speaks=True)
     check(events)
     sound = [event for event in events if event["type"] == "response.output_audio.delta"]
-    samples = np.concatenate([np.frombuffer(base64.b64decode(each["delta"]), "<i2") for each in sound])
+    samples = np.concatenate(
+        [np.frombuffer(base64.b64decode(delta_event["delta"]), "<i2") for delta_event in sound]
+    )
     assert len(samples) == 26_400
     assert len(sound) == 4  # pieces of 0.4 seconds at most
     assert text_of(events, "response.output_audio_transcript.delta") == "One. Two"
@@ -184,7 +189,7 @@ def test_the_conversation_grows(talk):
 
     before, deleted, retrieved, beside = talk(scenario)
     check([deleted, retrieved, *beside])
-    assert [each["role"] for each in before] == ["user", "user", "assistant"]
+    assert [item_there["role"] for item_there in before] == ["user", "user", "assistant"]
     assert retrieved["item"]["content"] == [{"type": "output_text", "text": "Hello"}]
     assert "conversation.item.added" not in kinds(beside)
     assert beside[-1]["response"]["metadata"] == {"topic": "a"}

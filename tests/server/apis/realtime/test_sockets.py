@@ -143,11 +143,11 @@ def test_sockets_are_counted(make_rig):
         async with Socket(rig.app):
             return labelled("braid:open_sockets")._value.get() - before
 
-    before = [each._value.get() for each in requests]
+    before = [counter._value.get() for counter in requests]
     assert rig.run(scenario) == 1
     handshake(rig, origin="https://other.example")
     deferred.catch_up()
-    assert [each._value.get() - was for each, was in zip(requests, before, strict=True)] == [1, 1]
+    assert [counter._value.get() - was for counter, was in zip(requests, before, strict=True)] == [1, 1]
 
 
 # --- on a real connection

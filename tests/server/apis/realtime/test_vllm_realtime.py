@@ -74,7 +74,7 @@ def test_a_reading_continues_what_was_sent(live):
     done = live(scenario)[-1]
     begun = [request.begins_with for request in live.pipeline.requests]
     assert begun == sorted(begun, key=len)
-    assert all(done["text"].startswith(each) for each in begun)
+    assert all(done["text"].startswith(text_begun) for text_begun in begun)
     assert begun[-1]
     assert live.pipeline.asked.language == "en"  # as the reading before it found
 

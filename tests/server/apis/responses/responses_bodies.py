@@ -40,13 +40,13 @@ def events(body: bytes) -> list[Any]:
     assert blocks.pop() == ""
     blocks = [block for block in blocks if not block.startswith(":")]
     assert blocks.pop() == "data: [DONE]"
-    found = []
+    events_found = []
     for block in blocks:
         first, second = block.split("\n")
         data = json.loads(second.removeprefix("data: "))
         assert first == f"event: {data['type']}"
-        found.append(data)
-    return found
+        events_found.append(data)
+    return events_found
 
 
 def types(found: list[Any]) -> list[str]:

@@ -196,9 +196,9 @@ def test_what_a_dead_worker_left_has_failed(two, monkeypatch):
 
     read, body = two.run(scenario)
     assert (read["status"], read["error"]["code"]) == ("failed", "server_error")
-    found = events(body)
-    assert types(found)[-2:] == ["error", "failed"]
-    assert [event["sequence_number"] for event in found] == list(range(len(found)))
+    events_found = events(body)
+    assert types(events_found)[-2:] == ["error", "failed"]
+    assert [event["sequence_number"] for event in events_found] == list(range(len(events_found)))
 
 
 def test_a_bad_request_is_refused_at_once(two):

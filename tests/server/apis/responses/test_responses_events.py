@@ -190,8 +190,8 @@ def test_logprobs_are_of_what_is_said(rig):
     part = rig.post(PATH, ask(**fields)).json["output"][-1]["content"][0]
     assert [entry["token"] for entry in part["logprobs"]] == ["H", "i", "<end>"]
     assert part["logprobs"][0]["top_logprobs"] == [{"token": "H", "logprob": -0.1, "bytes": [72]}]
-    found = events(rig.post(PATH, ask(stream=True, **fields)).body)
-    deltas = [event["logprobs"] for event in found if event["type"] == "response.output_text.delta"]
+    events_found = events(rig.post(PATH, ask(stream=True, **fields)).body)
+    deltas = [event["logprobs"] for event in events_found if event["type"] == "response.output_text.delta"]
     assert list(itertools.chain(*deltas)) == part["logprobs"]
 
 
@@ -216,11 +216,11 @@ def test_usage_counts_input_cache_output_and_reasoning(rig):
 def test_a_failure_in_the_middle_is_an_error_and_a_failed_response(rig):
     rig.pipeline.batches = [[(0, said("Hel"))], EngineError("the step failed")]
     answer = rig.post(PATH, ask(stream=True))
-    found = events(answer.body)
-    assert types(found)[-2:] == ["error", "failed"]
-    assert found[-2]["message"] == "the step failed"
-    assert "error" not in found[-2]  # clients take such a key for an error of the transport
-    failed = found[-1]["response"]
+    events_found = events(answer.body)
+    assert types(events_found)[-2:] == ["error", "failed"]
+    assert events_found[-2]["message"] == "the step failed"
+    assert "error" not in events_found[-2]  # clients take such a key for an error of the transport
+    failed = events_found[-1]["response"]
     assert (failed["status"], failed["error"]) == (
         "failed",
         {"code": "server_error", "message": "the step failed"},

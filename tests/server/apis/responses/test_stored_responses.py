@@ -205,11 +205,11 @@ def test_nothing_is_stored_when_the_store_is_disabled(make_rig):
     rig = make_rig(responses_store=False)
 
     async def scenario(client):
-        made = await post(client)
-        assert made["store"] is False
+        created = await post(client)
+        assert created["store"] is False
         return [
-            await client.get(f"{PATH}/{made['id']}"),
-            await client.ask("DELETE", f"{PATH}/{made['id']}"),
+            await client.get(f"{PATH}/{created['id']}"),
+            await client.ask("DELETE", f"{PATH}/{created['id']}"),
             await client.post(PATH, ask(background=True)),
         ]
 

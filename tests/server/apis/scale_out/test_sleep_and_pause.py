@@ -35,7 +35,7 @@ def test_a_server_sleeps_and_wakes_up_as_it_was(tmp_path):
         ],
     )
     _, awake, sleep, sleeping, refused, woken, again, served, unloaded, aborted, tagged, back = answered
-    assert [each.json["is_sleeping"] for each in (awake, sleeping, again)] == [False, True, False]
+    assert [answer.json["is_sleeping"] for answer in (awake, sleeping, again)] == [False, True, False]
     assert (sleep.json, woken.json) == ({"status": "sleeping", "level": 1}, {"status": "awake", "tags": None})
     assert (refused.status, served.status, unloaded.status) == (404, 200, 404)
     assert (aborted.json["level"], tagged.json["tags"]) == (2, ["weights", "kv_cache"])
@@ -164,7 +164,7 @@ def test_a_paused_server_that_ends_says_so_to_what_waits(tmp_path):
             while (await client.get("/v1/status")).json["queues"][0]["waiting"] != 2:
                 await asyncio.sleep(0.01)
         process.drain.begin()
-        alone = [one.done() for one in waiting]
+        alone = [waiting_task.done() for waiting_task in waiting]
         process.state.set_server_ends()
         process.drain.begin()
         return alone, await asyncio.gather(*waiting)
@@ -172,8 +172,8 @@ def test_a_paused_server_that_ends_says_so_to_what_waits(tmp_path):
     app = live_app(tmp_path)
     alone, ended = app.run(scene(app.client, app.process))
     assert alone == [False, False], "one worker that ends leaves the pause to the others"
-    assert [each.status for each in ended] == [503, 503]
-    assert all("was paused" in each.error["message"] for each in ended)
+    assert [answer.status for answer in ended] == [503, 503]
+    assert all("was paused" in answer.error["message"] for answer in ended)
 
 
 @pytest.mark.parametrize(

@@ -189,8 +189,11 @@ def test_a_model_of_another_task_is_a_404(make_rig):
 
 def test_a_long_recording_is_cut_where_it_is_quiet(speak):
     answer = speak(seconds=45.0, response_format="verbose_json").json
-    assert [(each["start"], each["end"]) for each in answer["segments"]] == [(0, 29.45), (29.45, 45)]
-    assert [each["seek"] for each in answer["segments"]] == [0, 2945]
+    assert [(segment_shown["start"], segment_shown["end"]) for segment_shown in answer["segments"]] == [
+        (0, 29.45),
+        (29.45, 45),
+    ]
+    assert [segment_shown["seek"] for segment_shown in answer["segments"]] == [0, 2945]
     assert answer["text"] == "Guten Tag Guten Tag"
     detected, *rest = speak.pipeline.requests
     assert detected.sampling["max_tokens"] == 0  # the language, of the first window, for all of them
@@ -203,12 +206,15 @@ def test_a_long_recording_is_cut_where_it_is_quiet(speak):
 def test_one_after_another_begins_where_a_segment_ended(speak):
     def script(request):
         if len(request.windows[0]) == 30 * 16_000:
-            found = [segment(0, 20, " one"), segment(20, 30, " cut", closed=False)]
-            return [heard(" one cut", "stop", found, language="en", continues_s=20.0)]
+            segments = [segment(0, 20, " one"), segment(20, 30, " cut", closed=False)]
+            return [heard(" one cut", "stop", segments, language="en", continues_s=20.0)]
         return [heard(" two", "stop", [segment(0, 5, " two")])]
 
     answer = speak(seconds=40.0, script=script, long_form="sequential", response_format="verbose_json").json
-    assert [(each["start"], each["end"], each["text"]) for each in answer["segments"]] == [
+    assert [
+        (segment_shown["start"], segment_shown["end"], segment_shown["text"])
+        for segment_shown in answer["segments"]
+    ] == [
         (0, 20, " one"),
         (20, 25, " two"),
     ]

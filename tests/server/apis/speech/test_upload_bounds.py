@@ -41,13 +41,13 @@ def test_a_file_is_in_memory_once():
     async def read():
         tracemalloc.start()
         try:
-            found = await sound_form(CONTENT_TYPE, size).read(body)
-            return len(found.files["file"]), tracemalloc.get_traced_memory()[1]
+            form_read = await sound_form(CONTENT_TYPE, size).read(body)
+            return len(form_read.files["file"]), tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
 
-    found, peak = asyncio.run(read())
-    assert found == size
+    num, peak = asyncio.run(read())
+    assert num == size
     assert peak < 1.3 * size
 
 

@@ -51,7 +51,7 @@ def row(text, size=4, **more):
 
 
 def test_vectors(ask):
-    one, several, given, plain, cut, short = ask(
+    single_text, several, titled, plain, cut, short = ask(
         ("/embed", {"model": "vectors", "inputs": "a"}),
         ("/embed", {"model": "vectors", "inputs": ["a", ids("bc")], "truncation_direction": "Left"}),
         ("/embed", {"model": "vectors", "inputs": ids("bc"), "user": "someone"}),
@@ -59,14 +59,14 @@ def test_vectors(ask):
         ("/embed", {"model": "vectors", "inputs": ["x" * 99], "truncate": True}),
         ("/embed", {"model": "vectors", "inputs": "a", "dimensions": 2}),
     )
-    assert one.json == [row("a")]
+    assert single_text.json == [row("a")]
     assert several.json == [row("a"), row("bc")]
-    assert given.json == [row("bc")]
+    assert titled.json == [row("bc")]
     assert plain.json == [row("a", activate=False)]
     assert cut.json == [row("x" * 64)]
     assert len(short.json[0]) == 2
     assert (several.headers["x-compute-tokens"], several.headers["x-compute-characters"]) == ("3", "1")
-    assert int(one.headers["x-total-time"]) >= 0
+    assert int(single_text.headers["x-total-time"]) >= 0
 
 
 def test_a_text_that_is_too_long(ask):
@@ -87,13 +87,13 @@ def test_vectors_of_tokens_and_of_words(ask):
     )
     assert tokens.json == [[row("a", 3), row("ab", 3)]]
     wanted = np.log1p(np.array(row("a", 5), np.float32))
-    assert [each["index"] for each in words.json[0]] == np.nonzero(wanted)[0].tolist()
-    assert [each["value"] for each in words.json[0]] == pytest.approx(wanted[wanted > 0].tolist())
+    assert [entry["index"] for entry in words.json[0]] == np.nonzero(wanted)[0].tolist()
+    assert [entry["value"] for entry in words.json[0]] == pytest.approx(wanted[wanted > 0].tolist())
     assert (dense.status, dense.json["error_type"]) == (424, "backend")  # no SPLADE vector has length 1
 
 
 def test_labels(ask):
-    one, pair, batch, mixed, alone = ask(
+    single_text, pair, batch, mixed, alone = ask(
         ("/predict", {"model": "moods", "inputs": "a"}),
         ("/predict", {"model": "moods", "inputs": ["a", "b"], "raw_scores": True}),
         ("/predict", {"model": "moods", "inputs": [["a"], ["b"]]}),
@@ -101,10 +101,10 @@ def test_labels(ask):
         ("/predict", {"model": "ranks", "inputs": ["a", "b"]}),
     )
     scores = dict(zip(("sad", "calm", "glad"), row("a", 3), strict=True))
-    assert {each["label"]: each["score"] for each in one.json} == scores
-    assert [each["score"] for each in one.json] == sorted(scores.values(), reverse=True)
-    assert {each["score"] for each in pair.json} == {*row("ab", 3, activate=False)}
-    assert [len(each) for each in batch.json] == [3, 3]
+    assert {entry["label"]: entry["score"] for entry in single_text.json} == scores
+    assert [entry["score"] for entry in single_text.json] == sorted(scores.values(), reverse=True)
+    assert {labels_of_text["score"] for labels_of_text in pair.json} == {*row("ab", 3, activate=False)}
+    assert [len(entry) for entry in batch.json] == [3, 3]
     assert (mixed.status, mixed.json["error_type"]) == (422, "validation")
     assert alone.json == [{"score": row("ab", 1)[0], "label": "LABEL_0"}]
 
@@ -116,9 +116,9 @@ def test_ranking(ask):
         ("/rerank", {"model": "ranks", "query": "q", "documents": ["a"]}),
     )
     scores = {text: row("q" + text, 1)[0] for text in ("a", "bb", "c")}
-    assert [each["text"] for each in ranked.json] == sorted(scores, key=lambda text: -scores[text])
-    assert {each["text"]: each["score"] for each in ranked.json} == scores
-    assert {each["score"] for each in raw.json} == {
+    assert [entry["text"] for entry in ranked.json] == sorted(scores, key=lambda text: -scores[text])
+    assert {entry["text"]: entry["score"] for entry in ranked.json} == scores
+    assert {entry["score"] for entry in raw.json} == {
         row("q" + text, 1, activate=False)[0] for text in ("a", "bb")
     }
     assert others.json["results"][0]["relevance_score"] == scores["a"]
@@ -154,7 +154,7 @@ def test_the_root_does_what_the_model_does(ask):
         ("/", {"model": "vectors", "inputs": {"source_sentence": "a", "sentences": ["b"]}}),
     )
     assert embedded.json == [row("a")]
-    assert {each["label"] for each in predicted.json} == {"sad", "calm", "glad"}
+    assert {entry["label"] for entry in predicted.json} == {"sad", "calm", "glad"}
     assert ranked.json == [{"index": 0, "score": row("qa", 1)[0]}]
     assert math.isclose(alike.json[0], float(np.dot(row("a"), row("b"))), rel_tol=1e-6)
 

@@ -106,12 +106,12 @@ def test_an_expert_that_few_tokens_meet_is_rounded_for_its_layer():
     hidden, chosen, weights = rows()
     chosen = chosen % (EXPERTS - 1)  # the last one meets none
     inputs.add(None, (hidden, chosen, weights))
-    found = inputs.mean_squares()["up"]
+    mean_squares = inputs.mean_squares()["up"]
     squares = hidden.square()[torch.arange(TOKENS).repeat_interleave(USED)].numpy()
-    np.testing.assert_allclose(found[-1], squares.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(mean_squares[-1], squares.mean(0), rtol=1e-5)
     own = squares[chosen.reshape(-1).numpy() == 0]
     wanted = (own.sum(0) + FEW_TOKENS * squares.mean(0)) / (len(own) + FEW_TOKENS)
-    np.testing.assert_allclose(found[0], wanted, rtol=1e-5)
+    np.testing.assert_allclose(mean_squares[0], wanted, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("weights", "most"), [("int8", 0.02), ("int4", 0.15)])
@@ -139,8 +139,8 @@ def test_quantized_experts_are_near_and_calibrated_ones_nearer(weights, most):
         codes, scales = (node.inputs[place].const_value.numpy() for place in (3, 4))
         if bits == 4:
             codes = np.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:-1], -1)
-        given = (codes.astype(np.float32) - 2 ** (bits - 1)) * scales[..., None]
-        wrong = given.reshape(values.shape) - values
+        dequantized = (codes.astype(np.float32) - 2 ** (bits - 1)) * scales[..., None]
+        wrong = dequantized.reshape(values.shape) - values
         return ((wrong * sizes[:, None]) ** 2).sum() / ((values * sizes[:, None]) ** 2).sum()
 
     plain = lost({})

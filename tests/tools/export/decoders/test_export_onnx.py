@@ -104,7 +104,7 @@ def logits_of(file: Path, ids: list[int], rows: list[int]) -> np.ndarray:
             return (weights / weights.sum(-1, keepdims=True) @ np.repeat(value, group, 1),)
 
     feed = {"input_ids": [ids], "position_ids": [range(len(ids))], "logits_indices": rows}
-    inputs = {name: np.array(each, np.int64) for name, each in feed.items()}
+    inputs = {name: np.array(values_fed, np.int64) for name, values_fed in feed.items()}
     return ReferenceEvaluator(onnx.load(file), new_ops=[PagedAttention]).run(None, inputs)[0]
 
 
@@ -124,7 +124,9 @@ PROMPT = [int(each) for each in np.random.default_rng(5).integers(0, 512, 40)]
 def test_the_graph_is_in_the_form(repository):
     graph = graph_of(repository / "fp32" / "model" / "model.onnx")
     shapes = {
-        value.name: [each.dim_param or each.dim_value for each in value.type.tensor_type.shape.dim]
+        value.name: [
+            dimension.dim_param or dimension.dim_value for dimension in value.type.tensor_type.shape.dim
+        ]
         for value in (*graph.input, *graph.output)
     }
     assert shapes == {
@@ -220,7 +222,7 @@ def dequantized_logits(file: Path) -> np.ndarray:
     )
     for node in model.graph.node:
         if node.op_type == "PagedAttention":
-            scale = next(each.f for each in node.attribute if each.name == "scale")
+            scale = next(attribute.f for attribute in node.attribute if attribute.name == "scale")
             inputs = [*node.input, "seen"]
             node.CopyFrom(helper.make_node("Attention", inputs, list(node.output), scale=scale))
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -241,10 +243,10 @@ def test_a_mixture_of_experts_is_written_as_a_node(tmp_path, family, config):
     session = OnnxCpuSession(tmp_path / "model" / "model.onnx")  # the export was compared on OpenVINO
     prompt = Prompt(np.array(PROMPT, np.int64), np.array([0, 39]))
     try:
-        (given,) = prompt_logits(session, [prompt], 16)
+        (logits,) = prompt_logits(session, [prompt], 16)
     finally:
         session.close()
-    np.testing.assert_allclose(given, expected_logits(tmp_path / "source", PROMPT)[[0, 39]], atol=1e-4)
+    np.testing.assert_allclose(logits, expected_logits(tmp_path / "source", PROMPT)[[0, 39]], atol=1e-4)
 
 
 @pytest.mark.breadth
@@ -258,7 +260,7 @@ def test_a_router_keeps_its_weights(tmp_path):
     (experts,) = (
         node for node in graph_of(tmp_path / "model" / "model.onnx").node if node.op_type == "Experts"
     )
-    bits = {each.name: each.i for each in experts.attribute}
+    bits = {attribute.name: attribute.i for attribute in experts.attribute}
     assert {bits[f"{side}_bits"] for side in ("up", "down", "gate")} == {4}
 
 

@@ -148,9 +148,9 @@ def dequantize(source, target):
 
     shutil.copytree(source, target)
     model = onnx.load(source / "model.onnx")
-    stored = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    stored = {initializer.name: numpy_helper.to_array(initializer) for initializer in model.graph.initializer}
     for node in [node for node in model.graph.node if node.op_type == "MatMulNBits"]:
-        sizes = {each.name: each.i for each in node.attribute}
+        sizes = {attribute.name: attribute.i for attribute in node.attribute}
         codes = stored[node.input[1]]
         if sizes["bits"] == 4:
             codes = np.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:2], -1)

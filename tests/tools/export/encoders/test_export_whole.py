@@ -192,11 +192,11 @@ def test_a_decoder_that_answers_yes_or_no_scores(tmp_path):
     assert (folder / "model" / "score_template.jinja").read_text() == "{{ messages[0].content }}?"
     asked = texts(4, 17)
     weight, _ = read_weights(folder / "model" / "score")
-    given = [(states[-1] @ weight.T).item() for states in rows(opened(folder), asked)]
+    scores = [(states[-1] @ weight.T).item() for states in rows(opened(folder), asked)]
     vocabulary = json.loads((source / "tokenizer.json").read_text())["model"]["vocab"]
     logits = of_transformers(source, "AutoModelForCausalLM", "logits", asked)
     wanted = [of_text[-1][vocabulary["y"]] - of_text[-1][vocabulary["n"]] for of_text in logits]
-    np.testing.assert_allclose(given, wanted, **CLOSE)
+    np.testing.assert_allclose(scores, wanted, **CLOSE)
 
 
 def test_the_files_of_sentence_transformers_make_the_graph(bert, tmp_path):

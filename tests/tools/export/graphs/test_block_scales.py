@@ -88,13 +88,13 @@ def test_onnxruntime_multiplies_what_they_mean():
         ir.val(name, const_value=ir.tensor(value, name=name))
         for name, value in (("packed", packed), ("scales", scales))
     ]
-    given = ir.val("rows", ir.DataType.FLOAT, [3, 64])
+    rows_in = ir.val("rows", ir.DataType.FLOAT, [3, 64])
     sizes = {"K": 64, "N": 24, "bits": 4, "block_size": BLOCK}
-    node = ir.node("MatMulNBits", [given, *stored], sizes, domain="com.microsoft")
+    node = ir.node("MatMulNBits", [rows_in, *stored], sizes, domain="com.microsoft")
     out = node.outputs[0]
     out.name, out.dtype, out.shape = "product", ir.DataType.FLOAT, ir.Shape([3, 24])
     graph = ir.Graph(
-        [given], [out], nodes=[node], initializers=stored, opset_imports={"": 23, "com.microsoft": 1}
+        [rows_in], [out], nodes=[node], initializers=stored, opset_imports={"": 23, "com.microsoft": 1}
     )
     session = ort.InferenceSession(ir.to_proto(ir.Model(graph, ir_version=10)).SerializeToString())
     np.testing.assert_allclose(
@@ -118,9 +118,9 @@ def test_the_weights_that_lose_most_have_more_bits():
     nodes[-1].outputs[0].name = "logits"
     outputs = [nodes[0].outputs[0], nodes[-1].outputs[0]]
     graph = ir.Graph([rows], outputs, nodes=nodes, initializers=held, opset_imports={"": 23})
-    made = quantize(ir.Model(graph, ir_version=10), "int4", squares)
-    bits = {node.name: node.attributes["bits"].as_int() for node in made.graph}
+    quantized_model = quantize(ir.Model(graph, ir_version=10), "int4", squares)
+    bits = {node.name: node.attributes["bits"].as_int() for node in quantized_model.graph}
     assert bits == {"even": 4, "uneven": 8, "last": 8}
     assert {"even.int4", "uneven.int8", "last.int8"} == {
-        name for name in made.graph.initializers if "int" in name
+        name for name in quantized_model.graph.initializers if "int" in name
     }

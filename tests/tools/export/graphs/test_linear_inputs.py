@@ -32,17 +32,19 @@ def test_every_weight_of_a_product_is_met():
     model.model.layers[0].input_layernorm.weight.data[5] = 7
     seen = []
     model.model.embed_tokens.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0]))
-    found = linear_inputs.mean_squares(model, Words())
-    linears = [name for name, one in model.named_parameters() if one.ndim == 2 and "embed" not in name]
-    assert set(found) == set(linears)
-    assert {name: each.shape for name, each in found.items()} == {
+    squares = linear_inputs.mean_squares(model, Words())
+    linears = [
+        name for name, parameter in model.named_parameters() if parameter.ndim == 2 and "embed" not in name
+    ]
+    assert set(squares) == set(linears)
+    assert {name: squares_of_input.shape for name, squares_of_input in squares.items()} == {
         name: (model.get_parameter(name).shape[1],) for name in linears
     }
-    assert [one.shape[1] for one in seen] == [100] * (linear_inputs.NUM_TOKENS // 100) + [
+    assert [ids_seen.shape[1] for ids_seen in seen] == [100] * (linear_inputs.NUM_TOKENS // 100) + [
         linear_inputs.NUM_TOKENS % 100
     ]
-    assert all(one.max() < 24 for one in seen)
-    query = found["model.layers.0.self_attn.q_proj.weight"]
+    assert all(ids_seen.max() < 24 for ids_seen in seen)
+    query = squares["model.layers.0.self_attn.q_proj.weight"]
     assert query.argmax() == 5
     assert np.median(query) == pytest.approx(len(seen), rel=0.8)
     assert not model.model.layers[0].self_attn.q_proj._forward_pre_hooks

@@ -83,8 +83,8 @@ def test_a_folder_of_faster_whisper_becomes_a_served_one(model, ctranslate2, tmp
     encoder = open_encoder(folder / "model" / "encoder.onnx", EncoderSettings(precision="f32"))
     features = np.random.default_rng(0).standard_normal((2, MELS, 2 * FRAMES)).astype(np.float32)
     nothing = np.zeros((2, FRAMES), np.int64)
-    found = encoder.run(TokenBatch(nothing, np.full(2, FRAMES), nothing, np.ones(2, np.bool_), features))
-    assert np.abs(found - frames_of(model, features)).max() < (1e-4 if weights == "fp32" else 0.2)
+    frames = encoder.run(TokenBatch(nothing, np.full(2, FRAMES), nothing, np.ones(2, np.bool_), features))
+    assert np.abs(frames - frames_of(model, features)).max() < (1e-4 if weights == "fp32" else 0.2)
 
 
 def test_what_is_served_with_a_model(ctranslate2, tmp_path):

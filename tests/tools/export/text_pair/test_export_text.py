@@ -28,13 +28,13 @@ t5 = Later("transformers.models.t5.modeling_t5")
 def saved(tmp_path_factory):
     """Folders of tiny models by name, with a field of generation that each of them has in life."""
     fields = {"bart": {"forced_bos_token_id": 7}, "marian": {"bad_words_ids": [[PAD], [3, 4]]}, "t5": {}}
-    made = {}
+    folders = {}
 
     def save(name):
-        if name not in made:
+        if name not in folders:
             folder = tmp_path_factory.mktemp(name)
-            made[name] = save_tiny(tiny_text_model(name, calm=True), folder, **fields[name])
-        return made[name]
+            folders[name] = save_tiny(tiny_text_model(name, calm=True), folder, **fields[name])
+        return folders[name]
 
     return save
 

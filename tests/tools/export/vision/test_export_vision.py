@@ -46,12 +46,12 @@ def test_a_model_that_sees_is_written_whole_and_equals_transformers(family, tmp_
     source, weights = write_family(family, tmp_path / "source"), WEIGHTS.get(family, "fp32")
     result = export(source, tmp_path / "models", "--weights", weights)
     assert result.exit_code == 0, result.output
-    made = tmp_path / "models" / "m"
-    graph = (made / "graph.yaml").read_text()
+    exported = tmp_path / "models" / "m"
+    graph = (exported / "graph.yaml").read_text()
     assert "path: model/openvino_vision_embeddings_model.xml" in graph
     assert "settings: model/preprocessor_config.json" in graph
     assert "template: model/chat_template.jinja" in graph
-    table = made / "model" / "openvino_text_embeddings_model.bin"
+    table = exported / "model" / "openvino_text_embeddings_model.bin"
     assert table.stat().st_size == pytest.approx(320 * 64 * BYTES[weights], rel=0.1)
 
 

@@ -39,7 +39,7 @@ def test_a_workload_beside_another_is_in_the_same_suites():
 @pytest.fixture
 def model(tmp_path):
     """`tiny` with empty files in the place of its forms."""
-    one = Model(tmp_path, "tiny", lambda stage: None)
+    tiny_model = Model(tmp_path, "tiny", lambda stage: None)
     forms = [tmp_path / f"models-{weights}" / "tiny" / "model" for weights in ("int8", "fp16", "gguf")]
     (tmp_path / "huggingface").mkdir()
     for folder in (*forms, tmp_path / "draft"):
@@ -47,7 +47,7 @@ def model(tmp_path):
         for name in ("openvino_model.xml", "model.onnx", "tokenizer.json"):
             (folder / name).touch()
         folder.with_name(f"{folder.name}.block_bytes.u8").write_text("1000")
-    return one
+    return tiny_model
 
 
 @pytest.mark.parametrize("name", VARIANTS)

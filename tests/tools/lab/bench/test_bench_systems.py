@@ -28,13 +28,13 @@ def child(tmp_path, monkeypatch):
     started = []
 
     def start(module):
-        one = Child(Path(sys.executable), module, tmp_path, Settings(), tmp_path / f"{len(started)}.log")
-        started.append(one)
-        return one
+        system = Child(Path(sys.executable), module, tmp_path, Settings(), tmp_path / f"{len(started)}.log")
+        started.append(system)
+        return system
 
     yield start
-    for one in started:
-        one.stop()
+    for process in started:
+        process.stop()
 
 
 def test_a_child_answers_loads_and_keeps_what_its_engine_prints_apart(child, tmp_path):
@@ -153,8 +153,8 @@ def test_the_demo_model_is_written_as_transformers_saves_it(tmp_path):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     asked = tokenizer("<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n")
     ids = torch.tensor([asked["input_ids"]])
-    made = loaded.generate(ids, max_new_tokens=20, do_sample=False, temperature=None)
-    assert "Paris" in tokenizer.decode(made[0])
+    generated = loaded.generate(ids, max_new_tokens=20, do_sample=False, temperature=None)
+    assert "Paris" in tokenizer.decode(generated[0])
 
 
 def test_a_model_that_a_peer_cannot_convert_is_left_out_with_its_last_words(tmp_path):

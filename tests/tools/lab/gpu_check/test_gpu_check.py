@@ -188,7 +188,7 @@ def test_two_parts_write_one_file(tmp_path, capsys):
     write_json(path, RESULTS[:2], "first", "2000-01-01")
     write_json(path, [result("attention", {}), RESULTS[2]], "second", "2000-01-02")
     written = json.loads(path.read_text())
-    assert [(one["name"], one["state"]) for one in written["results"]] == [
+    assert [(result_written["name"], result_written["state"]) for result_written in written["results"]] == [
         ("environment", "pass"),
         ("attention", "pass"),
         ("kernel_times", "pass"),
@@ -202,12 +202,12 @@ def test_a_step_is_beside_its_floor():
     shape = SHAPES["qwen3-8b"]
     assert shape.matrix_elements * 2 == pytest.approx(15.14e9, rel=0.001)
     steps = Decoding(0.5, 1.0, [0.006] * 3, [0.001] * 3, [0.003] * 3, [0.002] * 3)
-    found = figures(shape, steps, steps, 1, 4000.0, True)
+    figures_found = figures(shape, steps, steps, 1, 4000.0, True)
     read = shape.matrix_elements * 2 + (CONTEXT + NEW_TOKENS // 2) * 36 * 2 * 8 * 128 * 2
-    assert found.floor_ms == pytest.approx(read / 4e12 * 1e3)
-    assert found.of_floor == pytest.approx(found.floor_ms / 6)
-    assert (found.tokens_s, found.whole_tokens_s) == (pytest.approx(1000 / 6), NEW_TOKENS)
-    assert "167 tokens/s" in words(found)
+    assert figures_found.floor_ms == pytest.approx(read / 4e12 * 1e3)
+    assert figures_found.of_floor == pytest.approx(figures_found.floor_ms / 6)
+    assert (figures_found.tokens_s, figures_found.whole_tokens_s) == (pytest.approx(1000 / 6), NEW_TOKENS)
+    assert "167 tokens/s" in words(figures_found)
 
 
 def test_a_trace_says_how_long_the_device_waited():

@@ -108,6 +108,6 @@ def test_the_newest_answers_of_a_folder_are_read(tmp_path):
         for task in TASKS:
             line = {"doc_id": 7, "resps": [[["-1.5", "False"]], [["-2.5", "True"]]], "acc": acc}
             (tmp_path / "m" / f"samples_{task}_{stamp}.jsonl").write_text(json.dumps(line) + "\n")
-    found = read(tmp_path)
-    assert found.scores == {part: {"acc": 0.5} for part in TASKS.values()}
-    assert found.logprobs == {part: {7: [-1.5, -2.5]} for part in TASKS.values()}
+    results_read = read(tmp_path)
+    assert results_read.scores == {part: {"acc": 0.5} for part in TASKS.values()}
+    assert results_read.logprobs == {part: {7: [-1.5, -2.5]} for part in TASKS.values()}

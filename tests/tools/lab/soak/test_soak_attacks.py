@@ -98,22 +98,24 @@ def test_attacks_take_turns_beside_a_neighbour_of_another_key(monkeypatch):
             await attacks.neighbour.use_pools()
             return attacks
 
-    found = asyncio.run(attack())
+    attack_results = asyncio.run(attack())
     attacks = {kind: ATTACKS[kind](Random(f"0-0-{kind}")) for kind in ATTACKS}
     sent = {kind: request.copies + (request.next_of is not None) for kind, request in attacks.items()}
-    assert {kind: sum(one.values()) for kind, one in found.answers.items()} == sent
+    assert {
+        kind: sum(answers_of_kind.values()) for kind, answers_of_kind in attack_results.answers.items()
+    } == sent
     never_whole = sent["slow uploads to the limit"]
     assert keys[ATTACKER_KEY] == sum(sent.values()) - never_whole
     assert keys[NEIGHBOUR_KEY] > 0
-    assert {outcome.kind for outcome in found.neighbour.outcomes} >= {BEFORE, UNDER}
-    assert [outcome.error for outcome in found.neighbour.outcomes if outcome.error] == []
-    assert {*found.neighbour.stored} == {
+    assert {outcome.kind for outcome in attack_results.neighbour.outcomes} >= {BEFORE, UNDER}
+    assert [outcome.error for outcome in attack_results.neighbour.outcomes if outcome.error] == []
+    assert {*attack_results.neighbour.stored} == {
         *(f"GET /v1/{stored}: 200" for stored in ("responses", "files")),
         "POST /v1/files: 200",
         "DELETE /v1/files: 200",
         "WebSocket /v1/responses: 200",
     }
-    assert refused_to_neighbour(found.neighbour.stored) == []
+    assert refused_to_neighbour(attack_results.neighbour.stored) == []
 
 
 def seen(phase, seconds=0.1, error=""):

@@ -212,6 +212,6 @@ def test_heads_that_are_rotated_in_part(copied):
             value.const_value = ir.tensor(table)
 
     path = respell(copied("llama"), narrow)
-    given = logits_of(read_decoder(path), PROMPT, ROWS)
+    logits = logits_of(read_decoder(path), PROMPT, ROWS)
     shutil.rmtree(path.parent)
-    np.testing.assert_allclose(given, run_as_built(respell(copied("llama"), stand_still)), atol=1e-4)
+    np.testing.assert_allclose(logits, run_as_built(respell(copied("llama"), stand_still)), atol=1e-4)

@@ -209,10 +209,10 @@ def test_a_scale_that_the_graph_computes(copied, optimum):
         size = ir.node("Slice", [shape.outputs[0], last.outputs[0], end.outputs[0]])
         size = [shape, last, end, size, ir.node("Cast", [size.outputs[0]], {"to": 1})]
         root = ir.node("Sqrt", [size[-1].outputs[0]])
-        one = ir.node("Constant", [], {"value": ir.tensor(np.array([1], np.float32))})
-        inverse = ir.node("Div", [one.outputs[0], root.outputs[0]])
+        unit = ir.node("Constant", [], {"value": ir.tensor(np.array([1], np.float32))})
+        inverse = ir.node("Div", [unit.outputs[0], root.outputs[0]])
         twice = ir.node("Sqrt", [inverse.outputs[0]])
-        graph.insert_before(query_scale, [*size, root, one, inverse, twice])
+        graph.insert_before(query_scale, [*size, root, unit, inverse, twice])
         for node in (query_scale, key_scale):
             node.replace_input_with(1, twice.outputs[0])
 

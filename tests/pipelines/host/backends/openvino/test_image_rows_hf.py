@@ -103,7 +103,7 @@ class Model:
         assert encoder.columns == (3, family.SIDE, family.SIDE)
         assert (encoder.per_token, encoder.max_tokens) == (True, family.IMAGE_TOKENS)
         read = family.processor().image_processor
-        pixels = np.stack([read(picture(*each))["pixel_values"][0] for each in (SMALL, WIDE)])
+        pixels = np.stack([read(picture(*shape))["pixel_values"][0] for shape in (SMALL, WIDE)])
         batch = replace(blank_batch(2, family.IMAGE_TOKENS), features=pixels.astype(np.float32))
         values = encoder.run(batch).copy()
         encoder.close()
@@ -148,31 +148,31 @@ def answers(model, session, rows, adapter=None):
         engine.put_adapter(1, adapter)
     params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True)
     arriving, num_steps, num_cached = list(enumerate(model.cases)), 0, {}
-    found = [[] for _ in arriving]
+    texts = [[] for _ in arriving]
     while arriving or engine.has_work:
         if arriving and (not engine.has_work or (num_steps % 3 == 0 and len(arriving) > 1)):
             key, (ids, images) = arriving.pop(0)
-            given = [model.prompt_embeds(ids, images, rows)]
+            embeds = [model.prompt_embeds(ids, images, rows)]
             number = BASE if adapter is None else key % 2
-            engine.submit(key, GenerationRequest([ids], params, images=given, adapter=number))
+            engine.submit(key, GenerationRequest([ids], params, images=embeds, adapter=number))
         if num_steps % 11 == 10 and len(engine.scheduler.running) > 1:
             engine.scheduler._preempt(engine.scheduler.running[-1])
         for output in engine.step():
             assert output.error is None
-            found[output.key] += output.piece.token_ids
+            texts[output.key] += output.piece.token_ids
             num_cached[output.key] = max(num_cached.get(output.key, 0), output.piece.num_cached)
         assert violations(snapshot(engine)) == []
         num_steps += 1
-    return Answers(found, num_cached, engine.counts())
+    return Answers(texts, num_cached, engine.counts())
 
 
 def test_tokens_equal_transformers_in_chunks_after_preemption_and_with_reused_prefixes(model):
     session, rows, wanted = model.session(), model.rows(), model.wanted()
-    given = answers(model, session, rows)
-    assert given.tokens == wanted
-    assert given.counts.preemptions > 2
-    assert given.num_cached[5] == session.shape.block_tokens
-    assert given.num_cached[7] == (0 if session.shape.whole_images else session.shape.block_tokens)
+    replied = answers(model, session, rows)
+    assert replied.tokens == wanted
+    assert replied.counts.preemptions > 2
+    assert replied.num_cached[5] == session.shape.block_tokens
+    assert replied.num_cached[7] == (0 if session.shape.whole_images else session.shape.block_tokens)
     assert all(len(set(tokens)) > 5 for tokens in wanted), "degenerate text proves nothing"
     assert wanted[1] != wanted[3], "the model does not look at the image"
     assert session.shape.whole_images == (model.name == "gemma3")
@@ -180,7 +180,7 @@ def test_tokens_equal_transformers_in_chunks_after_preemption_and_with_reused_pr
         session._rows = RowInputs(Embedded(session.shape.inputs_embeds_size))
         session._rows.none[TOKEN_KINDS] = np.empty(0, np.int32)
         unwired = answers(model, session, rows).tokens
-        differing = [one != other for one, other in zip(unwired, wanted, strict=True)]
+        differing = [tokens != other for tokens, other in zip(unwired, wanted, strict=True)]
         assert not differing[0]
         assert sum(differing) >= 3, "its images see one another, which this model does not need"
     session.close()
@@ -193,7 +193,9 @@ def test_adapters_beside_images_say_what_a_model_says_into_which_they_are_merged
     model = Model("llava", tiny_llava, *llava)
     session = model.session(frozenset({"q_proj", "down_proj", *ENDS}))
     merged = AutoModelForImageTextToText.from_pretrained(model.source)
-    weights = {name.rpartition("language_model.")[2]: each for name, each in merged.named_parameters()}
+    weights = {
+        name.rpartition("language_model.")[2]: parameter for name, parameter in merged.named_parameters()
+    }
     rng, linears = np.random.default_rng(0), {}
     for linear, shape in session.linears.items():
         a, b = rng.normal(0, 0.1, (4, shape.size_in)), rng.normal(0, 0.1, (shape.size_out, 4))
@@ -203,9 +205,9 @@ def test_adapters_beside_images_say_what_a_model_says_into_which_they_are_merged
     assert {linear.rpartition(".")[2] for linear in linears} == {"q_proj", "down_proj", *ENDS}
     merged.save_pretrained(tmp_path)
     both = model.wanted(), model.wanted(tmp_path)
-    assert all(one != other for one, other in zip(*both, strict=True))
-    given = answers(model, session, model.rows(), AdapterWeights(4, linears))
-    assert given.tokens == [both[place % 2][place] for place in range(len(model.cases))]
+    assert all(tokens != other for tokens, other in zip(*both, strict=True))
+    replied = answers(model, session, model.rows(), AdapterWeights(4, linears))
+    assert replied.tokens == [both[place % 2][place] for place in range(len(model.cases))]
     session.close()
 
 
@@ -214,7 +216,9 @@ def test_openvino_pages_no_kinds_of_tokens_itself(gemma3):
     """Where a later OpenVINO does, `connect_kinds` has nothing left to do."""
     model = ov.Core().read_model(gemma3[1] / "openvino_language_model.xml")
     paged_attention_transformation(model)
-    (kinds,) = (each for each in model.get_parameters() if each.get_friendly_name() == TOKEN_KINDS)
+    (kinds,) = (
+        parameter for parameter in model.get_parameters() if parameter.get_friendly_name() == TOKEN_KINDS
+    )
     assert not kinds.output(0).get_target_inputs()
     assert connect_kinds(model)
     readers = [node for node in model.get_ops() if node.get_type_name() == ATTENTION]

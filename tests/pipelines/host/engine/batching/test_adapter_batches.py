@@ -30,10 +30,10 @@ def rows(texts, adapter=None):
 
 
 def test_texts_of_several_adapters_and_of_none_are_one_batch(rig):
-    one, two = weights(1), weights(2)
+    first_weights, two = weights(1), weights(2)
     rig.put("first", [[9]])
     rig.body.began.get(timeout=LONG_S)
-    rig.engine.put_adapter(1, one)
+    rig.engine.put_adapter(1, first_weights)
     rig.engine.put_adapter(2, two)
     assert not rig.encoder.adapters  # a batch is running
     rig.put("base", [[1, 2], [3]])
@@ -44,7 +44,7 @@ def test_texts_of_several_adapters_and_of_none_are_one_batch(rig):
     assert [len(batch.adapters) for batch in rig.encoder.batches] == [0, 5]
     assert set(rig.encoder.batches[1].adapters.tolist()) == {0, 1, 2}
     np.testing.assert_array_equal(told["base"]["embeddings"], rows([[1, 2], [3]]))
-    np.testing.assert_array_equal(told["one"]["embeddings"], rows([[1, 2], [4, 5]], one))
+    np.testing.assert_array_equal(told["one"]["embeddings"], rows([[1, 2], [4, 5]], first_weights))
     np.testing.assert_array_equal(told["two"]["embeddings"], rows([[1, 2]], two))
 
 

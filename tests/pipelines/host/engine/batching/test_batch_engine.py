@@ -49,22 +49,22 @@ def rig():
 
 @given(st.lists(st.tuples(REQUEST, st.booleans()), min_size=1, max_size=12), st.sampled_from([1, 64, 512]))
 def test_each_request_has_its_own_rows_in_order(requests, budget):
-    made = Rig(max_batch_tokens=budget)
+    running_rig = Rig(max_batch_tokens=budget)
     try:
         for key, (texts, _) in enumerate(requests):
-            made.put(key, texts)
+            running_rig.put(key, texts)
             if key and requests[key - 1][1]:
-                made.engine.cancel(key - 1)
+                running_rig.engine.cancel(key - 1)
         kept = {key for key in range(len(requests)) if not (requests[key][1] and key + 1 < len(requests))}
         answers = {}
         while not kept <= answers.keys():
-            key, answer = made.answer()
+            key, answer = running_rig.answer()
             assert key not in answers
             answers[key] = answer["embeddings"]
         for key, rows in answers.items():
             np.testing.assert_array_equal(rows, rows_of(requests[key][0]))
     finally:
-        made.close()
+        running_rig.close()
 
 
 def test_rows_of_tokens_come_one_text_behind_another(rig):
@@ -78,14 +78,14 @@ def test_rows_of_tokens_come_one_text_behind_another(rig):
 
 
 def test_a_batch_knows_each_text_s_types_and_whether_it_wants_an_activation(rig):
-    made = rig(held=True)
-    made.put("first", [[9]])
-    made.body.began.get(timeout=LONG_S)
-    made.put("pairs", [[1, 2, 3], [4, 5]], types=[[0, 1, 1], [0, 1]])
-    made.put("plain", [[6, 7, 8]], activate=False)
-    made.body.turns.release(2)
-    answers = dict(made.answer() for _ in range(3))
-    batch = made.body.began.get(timeout=LONG_S)
+    running_rig = rig(held=True)
+    running_rig.put("first", [[9]])
+    running_rig.body.began.get(timeout=LONG_S)
+    running_rig.put("pairs", [[1, 2, 3], [4, 5]], types=[[0, 1, 1], [0, 1]])
+    running_rig.put("plain", [[6, 7, 8]], activate=False)
+    running_rig.body.turns.release(2)
+    answers = dict(running_rig.answer() for _ in range(3))
+    batch = running_rig.body.began.get(timeout=LONG_S)
     assert (len(batch.lengths), batch.ids.shape) == (3, (3, 3))
     np.testing.assert_array_equal(
         answers["pairs"]["embeddings"], [row_of([1, 2, 3], [0, 1, 1]), row_of([4, 5], [0, 1])]
@@ -94,105 +94,105 @@ def test_a_batch_knows_each_text_s_types_and_whether_it_wants_an_activation(rig)
 
 
 def test_texts_of_several_requests_share_a_batch(rig):
-    made = rig(held=True)
-    made.put(0, [[9]])
-    made.body.began.get(timeout=LONG_S)
+    running_rig = rig(held=True)
+    running_rig.put(0, [[9]])
+    running_rig.body.began.get(timeout=LONG_S)
     for key in range(1, 6):
-        made.put(key, [[key] * 20])
-    counts = made.engine.counts()
+        running_rig.put(key, [[key] * 20])
+    counts = running_rig.engine.counts()
     assert (counts.running, counts.waiting) == (1, 5)
-    made.body.turns.release(2)
-    assert sorted(made.answer()[0] for _ in range(6)) == [0, 1, 2, 3, 4, 5]
-    assert made.body.began.get(timeout=LONG_S).ids.shape == (5, 20)
-    counts = made.engine.counts()
+    running_rig.body.turns.release(2)
+    assert sorted(running_rig.answer()[0] for _ in range(6)) == [0, 1, 2, 3, 4, 5]
+    assert running_rig.body.began.get(timeout=LONG_S).ids.shape == (5, 20)
+    counts = running_rig.engine.counts()
     assert (counts.running, counts.waiting, counts.steps, counts.prompt_tokens) == (0, 0, 2, 101)
 
 
 def test_padding_is_counted_beside_the_tokens(rig):
-    made = rig()
-    made.put("key", [[1] * 10, [2] * 7])
-    made.answer()
-    counts = made.engine.counts()
+    running_rig = rig()
+    running_rig.put("key", [[1] * 10, [2] * 7])
+    running_rig.answer()
+    counts = running_rig.engine.counts()
     assert (counts.prompt_tokens, counts.step_tokens, counts.padding_tokens) == (17, 17, 3)
-    (ran,) = made.engine.finished_batches
+    (ran,) = running_rig.engine.finished_batches
     assert (ran.num_tokens, [num_texts for num_texts, _ in ran.waits]) == (17, [1, 1])
-    (steps,) = made.engine.profile.summary()
+    (steps,) = running_rig.engine.profile.summary()
     assert (steps.kind, steps.steps, steps.tokens, steps.sequences) == (BATCHES, 1, 17, 2)
     assert {phase.name for phase in steps.phases} == {"gather", "fetch", "scatter"}
 
 
 def test_what_waits_of_an_aborted_request_is_dropped_and_its_run_ends_unheard(rig):
-    made = rig(held=True, max_batch_tokens=8)
-    made.put("gone", [[1] * 8, [2] * 8, [3] * 8])
-    made.body.began.get(timeout=LONG_S)
-    made.put("kept", [[4] * 8])
-    made.engine.cancel("gone")
-    made.engine.cancel("nobody")
-    assert made.engine.counts().waiting == 1
-    made.body.turns.release(9)
-    assert made.answer()[0] == "kept"
-    assert made.told.empty()
-    assert made.engine.counts().steps == 2
+    running_rig = rig(held=True, max_batch_tokens=8)
+    running_rig.put("gone", [[1] * 8, [2] * 8, [3] * 8])
+    running_rig.body.began.get(timeout=LONG_S)
+    running_rig.put("kept", [[4] * 8])
+    running_rig.engine.cancel("gone")
+    running_rig.engine.cancel("nobody")
+    assert running_rig.engine.counts().waiting == 1
+    running_rig.body.turns.release(9)
+    assert running_rig.answer()[0] == "kept"
+    assert running_rig.told.empty()
+    assert running_rig.engine.counts().steps == 2
 
 
 def test_a_text_that_breaks_its_batch_fails_its_request_alone(rig, caplog):
-    made = rig(held=True, max_batch_tokens=280)
-    made.put("running", [[1] * 64])
-    made.body.began.get(timeout=LONG_S)
-    made.encoder.poison = 13
+    running_rig = rig(held=True, max_batch_tokens=280)
+    running_rig.put("running", [[1] * 64])
+    running_rig.body.began.get(timeout=LONG_S)
+    running_rig.encoder.poison = 13
     for key in range(7):
-        made.put(key, [[key + 1] * 20, [13 if key == 4 else key] * 19])
-    made.body.turns.release(1)
-    made.body.began.get(timeout=LONG_S)  # all of them
-    made.engine.cancel(1)
-    assert made.engine.counts().running == 14
-    made.body.turns.release(20)
-    answers = dict(made.answer() for _ in range(7))
+        running_rig.put(key, [[key + 1] * 20, [13 if key == 4 else key] * 19])
+    running_rig.body.turns.release(1)
+    running_rig.body.began.get(timeout=LONG_S)  # all of them
+    running_rig.engine.cancel(1)
+    assert running_rig.engine.counts().running == 14
+    running_rig.body.turns.release(20)
+    answers = dict(running_rig.answer() for _ in range(7))
     assert answers.pop(4).message == "the batch of this request failed; see the server's log"
     for key, answer in answers.items():
-        np.testing.assert_array_equal(answer["embeddings"], rows_of(made.asked[key]))
+        np.testing.assert_array_equal(answer["embeddings"], rows_of(running_rig.asked[key]))
     assert answers.keys() == {"running", 0, 2, 3, 5, 6}
     assert [record.exc_info[1].args for record in caplog.records if record.exc_info] == [("poison",)]
-    counts = made.engine.counts()
-    assert (counts.waiting, counts.failed_steps, made.told.empty()) == (0, 3, True)
+    counts = running_rig.engine.counts()
+    assert (counts.waiting, counts.failed_steps, running_rig.told.empty()) == (0, 3, True)
 
 
 def test_what_is_to_be_run_again_is_dropped_with_its_request(rig):
-    made = rig(held=True)
-    made.put("running", [[1]])
-    made.body.began.get(timeout=LONG_S)
-    made.encoder.poison = 13
+    running_rig = rig(held=True)
+    running_rig.put("running", [[1]])
+    running_rig.body.began.get(timeout=LONG_S)
+    running_rig.encoder.poison = 13
     for key in range(4):
-        made.put(key, [[13]])
-    made.body.turns.release(2)
-    assert [len(made.body.began.get(timeout=LONG_S).ids) for _ in range(2)] == [4, 2]
-    assert made.engine.counts().waiting == 2
+        running_rig.put(key, [[13]])
+    running_rig.body.turns.release(2)
+    assert [len(running_rig.body.began.get(timeout=LONG_S).ids) for _ in range(2)] == [4, 2]
+    assert running_rig.engine.counts().waiting == 2
     for key in range(4):
-        made.engine.cancel(key)
-    assert made.engine.counts().waiting == 0
-    made.put("after", [[2]])
-    made.body.turns.release(9)
-    assert [made.answer()[0] for _ in range(2)] == ["running", "after"]
+        running_rig.engine.cancel(key)
+    assert running_rig.engine.counts().waiting == 0
+    running_rig.put("after", [[2]])
+    running_rig.body.turns.release(9)
+    assert [running_rig.answer()[0] for _ in range(2)] == ["running", "after"]
 
 
 def test_a_body_that_raises_fails_the_requests_of_its_batch_alone(rig, caplog):
-    made = rig(held=True, max_batch_tokens=40)
-    made.put("running", [[1] * 20])
-    made.body.began.get(timeout=LONG_S)
-    made.put("failing", [[2] * 20, [3] * 20, [4] * 20, [5] * 5])
-    made.body.turns.release()
-    made.answer()
-    made.encoder.trouble = RuntimeError("out of paper")
-    made.put("other", [[6] * 38])
-    made.body.turns.release(9)
-    answers = dict(made.answer() for _ in range(2))
+    running_rig = rig(held=True, max_batch_tokens=40)
+    running_rig.put("running", [[1] * 20])
+    running_rig.body.began.get(timeout=LONG_S)
+    running_rig.put("failing", [[2] * 20, [3] * 20, [4] * 20, [5] * 5])
+    running_rig.body.turns.release()
+    running_rig.answer()
+    running_rig.encoder.trouble = RuntimeError("out of paper")
+    running_rig.put("other", [[6] * 38])
+    running_rig.body.turns.release(9)
+    answers = dict(running_rig.answer() for _ in range(2))
     assert answers["failing"].message == "the batch of this request failed; see the server's log"
     assert [record.exc_info[1].args for record in caplog.records] == [("out of paper",)]
     np.testing.assert_array_equal(answers["other"]["embeddings"], rows_of([[6] * 38]))
-    counts = made.engine.counts()
-    assert (counts.waiting, counts.failed_steps, made.told.empty()) == (0, 1, True)
-    made.put("failing", [[7]])
-    np.testing.assert_array_equal(made.answer()[1]["embeddings"], rows_of([[7]]))
+    counts = running_rig.engine.counts()
+    assert (counts.waiting, counts.failed_steps, running_rig.told.empty()) == (0, 1, True)
+    running_rig.put("failing", [[7]])
+    np.testing.assert_array_equal(running_rig.answer()[1]["embeddings"], rows_of([[7]]))
 
 
 @pytest.mark.parametrize("lengths", [(20,), (1, 64), range(1, 65)])
@@ -200,15 +200,15 @@ def test_a_body_that_raises_fails_the_requests_of_its_batch_alone(rig, caplog):
 def test_one_text_is_answered_within_two_batches_of_ten_thousand_that_came_earlier(
     rig, lengths, num_batches_before
 ):
-    made = rig(held=True, max_batch_tokens=200)
-    made.put("many", [[1] * lengths[i % len(lengths)] for i in range(10_000)])
-    made.body.began.get(timeout=LONG_S)
+    running_rig = rig(held=True, max_batch_tokens=200)
+    running_rig.put("many", [[1] * lengths[i % len(lengths)] for i in range(10_000)])
+    running_rig.body.began.get(timeout=LONG_S)
     for _ in range(num_batches_before - 1):
-        made.body.turns.release()
-        made.body.began.get(timeout=LONG_S)
-    made.put("one", [[2] * 50])
-    made.body.turns.release(2)
-    assert made.answer()[0] == "one"
+        running_rig.body.turns.release()
+        running_rig.body.began.get(timeout=LONG_S)
+    running_rig.put("one", [[2] * 50])
+    running_rig.body.turns.release(2)
+    assert running_rig.answer()[0] == "one"
 
 
 def test_the_smaller_its_priority_the_sooner_a_request_is_answered(rig):
@@ -223,36 +223,36 @@ def test_the_smaller_its_priority_the_sooner_a_request_is_answered(rig):
 
 
 def test_how_long_texts_waited_and_their_batch_took_is_told(rig):
-    made = rig(held=True, max_batch_tokens=20, clock=(clock := Clock()))
-    made.put("first", [[1] * 20])
-    made.body.began.get(timeout=LONG_S)
+    running_rig = rig(held=True, max_batch_tokens=20, clock=(clock := Clock()))
+    running_rig.put("first", [[1] * 20])
+    running_rig.body.began.get(timeout=LONG_S)
     clock.now_s = 1.0
-    made.put("second", [[1] * 10] * 3)
+    running_rig.put("second", [[1] * 10] * 3)
     clock.now_s = 5.0
-    made.body.turns.release()
-    made.body.began.get(timeout=LONG_S)
+    running_rig.body.turns.release()
+    running_rig.body.began.get(timeout=LONG_S)
     clock.now_s = 7.0
-    made.body.turns.release()
-    made.body.began.get(timeout=LONG_S)
-    made.body.turns.release()
-    assert [made.answer()[0] for _ in range(2)] == ["first", "second"]
-    told = [(ran.num_tokens, ran.took_s, ran.waits) for ran in made.engine.finished_batches]
+    running_rig.body.turns.release()
+    running_rig.body.began.get(timeout=LONG_S)
+    running_rig.body.turns.release()
+    assert [running_rig.answer()[0] for _ in range(2)] == ["first", "second"]
+    told = [(ran.num_tokens, ran.took_s, ran.waits) for ran in running_rig.engine.finished_batches]
     assert told == [(20, 5.0, [(1, 0.0)]), (20, 2.0, [(2, 4.0)]), (10, 0.0, [(1, 6.0)])]
 
 
 def test_a_call_that_is_not_full_waits_for_the_oldest_of_what_still_waits(rig):
-    made = rig(held=True, max_batch_tokens=40, max_wait_s=LONG_S, clock=(clock := Clock()))
-    made.put("running", [[1] * 40])
-    made.body.began.get(timeout=LONG_S)
+    running_rig = rig(held=True, max_batch_tokens=40, max_wait_s=LONG_S, clock=(clock := Clock()))
+    running_rig.put("running", [[1] * 40])
+    running_rig.body.began.get(timeout=LONG_S)
     clock.now_s = 3.0
-    made.put("older", [[1] * 4])
+    running_rig.put("older", [[1] * 4])
     clock.now_s = 4.0
-    made.put("newer", [[1] * 4])
-    assert made.engine._due_s() == 3.0 + LONG_S - 4.0
-    made.engine.cancel("older")
-    assert made.engine._due_s() == LONG_S
-    made.body.turns.release()
-    assert made.answer()[0] == "running"
+    running_rig.put("newer", [[1] * 4])
+    assert running_rig.engine._due_s() == 3.0 + LONG_S - 4.0
+    running_rig.engine.cancel("older")
+    assert running_rig.engine._due_s() == LONG_S
+    running_rig.body.turns.release()
+    assert running_rig.answer()[0] == "running"
 
 
 def test_a_lost_device_is_told_to_who_steps(rig):
@@ -300,16 +300,16 @@ def test_lengths_that_are_not_those_of_the_ids(rig):
 
 
 def test_only_so_many_tokens_may_wait(rig):
-    made = rig(held=True, max_waiting_tokens=50)
-    made.put("running", [[1]])
-    made.body.began.get(timeout=LONG_S)
-    made.put("large", [[2] * 30, [3] * 30])  # alone it may be larger
+    running_rig = rig(held=True, max_waiting_tokens=50)
+    running_rig.put("running", [[1]])
+    running_rig.body.began.get(timeout=LONG_S)
+    running_rig.put("large", [[2] * 30, [3] * 30])  # alone it may be larger
     with pytest.raises(Overloaded, match="texts of 60 tokens wait"):
-        made.put("more", [[4]])
-    made.engine.cancel("large")
-    made.put("more", [[4]])
-    made.body.turns.release(2)
-    assert [made.answer()[0] for _ in range(2)] == ["running", "more"]
+        running_rig.put("more", [[4]])
+    running_rig.engine.cancel("large")
+    running_rig.put("more", [[4]])
+    running_rig.body.turns.release(2)
+    assert [running_rig.answer()[0] for _ in range(2)] == ["running", "more"]
 
 
 @pytest.mark.parametrize(("per_token", "texts"), [(False, [[1] * 9, [2]]), (True, [[1, 2]])])

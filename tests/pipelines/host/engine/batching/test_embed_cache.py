@@ -39,11 +39,11 @@ class Body:
 
 @pytest.fixture
 def make_engine():
-    made = []
+    engines = []
 
     def make(max_bytes):
         bounds = Bounds(ROWS, 1, 4, SHAPE)
-        made.append(
+        engines.append(
             BatchEngine(
                 BatchBody(Body()),
                 bounds,
@@ -52,11 +52,11 @@ def make_engine():
                 cache=EmbedCache(max_bytes),
             )
         )
-        return made[-1]
+        return engines[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for engine in engines:
+        engine.close()
 
 
 def image(number):
@@ -73,7 +73,7 @@ def ask(engine, *numbers):
     answer = results.get(timeout=PATIENCE_S)
     np.testing.assert_array_equal(answer["embeddings"], rows_of(features).reshape(-1, 4))
     assert answer["lengths"].tolist() == [ROWS] * len(numbers)
-    return [int(each // 100) for each in engine._body.seen]
+    return [int(token // 100) for token in engine._body.seen]
 
 
 def counted(engine):

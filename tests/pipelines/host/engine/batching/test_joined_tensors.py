@@ -101,36 +101,36 @@ ROWS = st.integers(1, 3).flatmap(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ROWS, min_size=1, max_size=12), st.sampled_from([1, 4, 64]), st.sampled_from([1, 3]))
 def test_each_request_gets_what_it_gets_alone(requests, max_batch, max_runs):
-    made = Rig(held=True, max_batch=max_batch, num_runs=max_runs)
+    running_rig = Rig(held=True, max_batch=max_batch, num_runs=max_runs)
     try:
-        made.body.turns.release(1000)
+        running_rig.body.turns.release(1000)
         for key, x in enumerate(requests):
-            made.put(key, x, tenant=str(key % 3))
-        for key, answer in made.answers(len(requests)).items():
+            running_rig.put(key, x, tenant=str(key % 3))
+        for key, answer in running_rig.answers(len(requests)).items():
             x = requests[key]
             if x.min(initial=0) < 0:
                 assert str(answer) == "negative"
             else:
                 np.testing.assert_array_equal(answer["sum"], 2 * x.sum(axis=1))
                 np.testing.assert_array_equal(answer["both"], np.concatenate([x, x], axis=1))
-        assert (made.engine.counts().running, made.engine.counts().waiting) == (0, 0)
+        assert (running_rig.engine.counts().running, running_rig.engine.counts().waiting) == (0, 0)
     finally:
-        made.close()
+        running_rig.close()
 
 
 def test_requests_of_one_shape_run_together_up_to_the_largest_batch(rig):
-    made = rig(held=True, max_batch=4)
-    made.hold()
+    running_rig = rig(held=True, max_batch=4)
+    running_rig.hold()
     for key, rows in enumerate([2, 1, 2, 1, 6, 1]):
-        made.put(key, [[key, key]] * rows)
-    made.put("other", [[1, 2, 3]])
-    made.put("not equal", [[1, 2]] * 2, [[3, 4]])
-    made.body.turns.release(9)
-    made.answers(8)
-    assert made.body.shapes == [(1, 9), (4, 2), (3, 2), (6, 2), (1, 3), (2, 2)]
-    (steps,) = made.engine.profile.summary()
+        running_rig.put(key, [[key, key]] * rows)
+    running_rig.put("other", [[1, 2, 3]])
+    running_rig.put("not equal", [[1, 2]] * 2, [[3, 4]])
+    running_rig.body.turns.release(9)
+    running_rig.answers(8)
+    assert running_rig.body.shapes == [(1, 9), (4, 2), (3, 2), (6, 2), (1, 3), (2, 2)]
+    (steps,) = running_rig.engine.profile.summary()
     assert (steps.kind, steps.steps, steps.sequences) == (TENSORS, 6, 9)
-    waits = [[count for count, _ in ran.waits] for ran in made.engine.finished_batches]
+    waits = [[count for count, _ in ran.waits] for ran in running_rig.engine.finished_batches]
     assert waits == [[1], [1, 1, 1], [1, 1], [1], [1], [1]]
 
 
@@ -146,34 +146,34 @@ def test_each_request_gets_the_outputs_that_it_names(rig):
 
 
 def test_a_request_that_breaks_its_batch_fails_alone(rig, caplog):
-    made = rig(held=True, max_batch=8)
-    made.hold()
+    running_rig = rig(held=True, max_batch=8)
+    running_rig.hold()
     for key in range(6):
-        made.put(key, [[-1 if key == 4 else key]])
-    made.body.turns.release(1)
-    made.body.began.get(timeout=LONG_S)  # all of them
-    made.engine.cancel(0)
-    made.body.turns.release(9)
-    answers = made.answers(6)
+        running_rig.put(key, [[-1 if key == 4 else key]])
+    running_rig.body.turns.release(1)
+    running_rig.body.began.get(timeout=LONG_S)  # all of them
+    running_rig.engine.cancel(0)
+    running_rig.body.turns.release(9)
+    answers = running_rig.answers(6)
     assert str(answers.pop(4)) == "negative"
-    assert {key: each["sum"].tolist() for key, each in answers.items() if key != "first"} == {
+    assert {key: answer["sum"].tolist() for key, answer in answers.items() if key != "first"} == {
         key: [2 * key] for key in (1, 2, 3, 5)
     }
-    assert made.told.empty()
+    assert running_rig.told.empty()
     assert "run again in halves" in caplog.text
 
 
 def test_a_tenant_with_many_requests_delays_another_by_one_run(rig):
-    made = rig(held=True, max_batch=2)
-    made.hold()
+    running_rig = rig(held=True, max_batch=2)
+    running_rig.hold()
     for key in range(20):
-        made.put(key, [[key]], tenant="many")
-    made.body.turns.release(2)
-    made.body.began.get(timeout=LONG_S)
-    made.body.began.get(timeout=LONG_S)
-    made.put("one", [[1]], tenant="one")
-    made.body.turns.release(2)
-    assert "one" in made.answers(7)
+        running_rig.put(key, [[key]], tenant="many")
+    running_rig.body.turns.release(2)
+    running_rig.body.began.get(timeout=LONG_S)
+    running_rig.body.began.get(timeout=LONG_S)
+    running_rig.put("one", [[1]], tenant="one")
+    running_rig.body.turns.release(2)
+    assert "one" in running_rig.answers(7)
 
 
 def test_what_waits_of_an_aborted_request_never_runs(rig):
@@ -204,16 +204,16 @@ def test_a_run_waits_no_longer_than_it_should(rig):
 
 
 def test_several_runs_take_place_at_once_and_the_last_thread_closes_the_body(rig):
-    made = rig(held=True, num_runs=3)
+    running_rig = rig(held=True, num_runs=3)
     for key in range(5):
-        made.put(key, [[key]])
+        running_rig.put(key, [[key]])
     for _ in range(3):
-        made.body.began.get(timeout=LONG_S)
-    counts = made.engine.counts()
+        running_rig.body.began.get(timeout=LONG_S)
+    counts = running_rig.engine.counts()
     assert (counts.running, counts.waiting) == (3, 2)
-    made.engine.close()
-    made.body.turns.release(2)
-    assert not made.body.closed.wait(0.05)
+    running_rig.engine.close()
+    running_rig.body.turns.release(2)
+    assert not running_rig.body.closed.wait(0.05)
 
 
 def test_an_output_without_the_rows_of_its_inputs_is_refused_by_name(rig):

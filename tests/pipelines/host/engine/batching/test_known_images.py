@@ -93,8 +93,8 @@ def test_images_of_grids_have_the_features_of_those_with_pixels_alone():
     texts = texts_of("key", checked_texts(inputs, bounds), None, 0.0)
     assert texts.lengths.tolist() == [4, 2, 4, 2]
     texts.order = np.array([2, 1, 3])  # the first is stored
-    found = BatchPart(texts, 4, 0, 1), BatchPart(texts, 2, 1, 3)
-    assert [part.features[:, 0].tolist() for part in found] == [[6, 9, 12, 15], [0, 3, 18, 21]]
+    parts = BatchPart(texts, 4, 0, 1), BatchPart(texts, 2, 1, 3)
+    assert [part.features[:, 0].tolist() for part in parts] == [[6, 9, 12, 15], [0, 3, 18, 21]]
     with pytest.raises(RequestError, match="the grids of the images"):
         checked_texts({**inputs, "stored": np.zeros(4, np.uint8)}, bounds)
 

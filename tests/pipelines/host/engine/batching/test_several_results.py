@@ -53,11 +53,11 @@ def rows(text):
 
 
 def test_a_request_gets_the_results_that_it_names_and_no_other_line_runs(model):
-    whole, each = model.encoders
+    whole, single_encoder = model.encoders
     first = ask(model)
     assert first.keys() == {"embeddings"}
     assert first["embeddings"].tolist() == [row_of(text).tolist() for text in TEXTS]
-    assert (len(whole.batches) > 0, each.batches) == (True, [])
+    assert (len(whole.batches) > 0, single_encoder.batches) == (True, [])
     ran = len(whole.batches)
     second = ask(model, 1)
     assert second.keys() == {"1.embeddings", "1.lengths"}

@@ -52,16 +52,16 @@ def test_hypotheses_equal_those_of_whole_vocabularies(seed, early_stopping):
 
 
 def test_the_searches_end_by_end_tokens_and_by_length_early_and_late():
-    found = [
-        (one, max_tokens)
+    beams = [
+        (beam, max_tokens)
         for seed in range(60)
         for draw in [random.Random(seed)]
         for max_tokens in [draw.randint(5, 20)]
-        for one in search([seed], Beams(3), max_tokens, ends_of(draw), VOCAB_SIZE)
+        for beam in search([seed], Beams(3), max_tokens, ends_of(draw), VOCAB_SIZE)
     ]
-    assert sum(one.end is None for one, _ in found) > 30
-    assert sum(one.end is not None for one, _ in found) > 30
-    assert sum(len(one.token_ids) <= max_tokens // 2 for one, max_tokens in found) > 20
+    assert sum(beam.end is None for beam, _ in beams) > 30
+    assert sum(beam.end is not None for beam, _ in beams) > 30
+    assert sum(len(beam.token_ids) <= max_tokens // 2 for beam, max_tokens in beams) > 20
 
 
 def test_scores_are_sums_divided_by_the_length_that_counts_the_end_token():

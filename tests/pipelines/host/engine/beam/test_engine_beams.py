@@ -33,15 +33,15 @@ def wanted(prompt: list[int], params: SamplingParams, n: int, max_context: int =
     assert params.beams is not None
     ends = frozenset(params.stop_token_ids) | (frozenset() if params.ignore_eos else EOS)
     max_tokens = min(params.max_tokens, max_context - len(prompt))
-    found = search(prompt, params.beams, max_tokens, ends, VOCAB_SIZE)[:n]
+    beams = search(prompt, params.beams, max_tokens, ends, VOCAB_SIZE)[:n]
     eos = frozenset() if params.ignore_eos else EOS
     return [
         Text(
-            one.token_ids,
-            "length" if one.end is None else "stop",
-            None if one.end is None or one.end in eos else one.end,
+            beam.token_ids,
+            "length" if beam.end is None else "stop",
+            None if beam.end is None or beam.end in eos else beam.end,
         )
-        for one in found
+        for beam in beams
     ]
 
 
@@ -109,10 +109,10 @@ class Schedule(Life):
     def check_choices(self, key: int, first: int, prompt: list[int], request: Wanted) -> None:
         params, n = request.params, request.n
         if params.beams is None:
-            found = [alone(prompt, params, k, EOS, self.max_context) for k in range(n)]
+            replies = [alone(prompt, params, k, EOS, self.max_context) for k in range(n)]
         else:
-            found = wanted(prompt, params, n, self.max_context)
-        for k, want in enumerate(found):
+            replies = wanted(prompt, params, n, self.max_context)
+        for k, want in enumerate(replies):
             text = self.rig.texts[key, first + k]
             if (self.failing and text.finish == "error") or (key, first + k) in self.gone:
                 if params.beams is not None and text.finish in ("error", None):

@@ -188,8 +188,8 @@ def rig_of(clock: Clock, **sizes: int) -> tuple[Rig, list[tuple[int, int]]]:
 def test_steps_beside_others_have_few_of_its_tokens_and_later_many_again():
     clock = Clock()
     rig, seen = rig_of(clock, max_sequences=9, max_step_tokens=256, num_blocks=500)
-    for each in range(8):
-        rig.submit(each, [10 + each] * 60, priority=BACKGROUND, max_tokens=100)
+    for number in range(8):
+        rig.submit(number, [10 + number] * 60, priority=BACKGROUND, max_tokens=100)
     rig.step()
     assert seen == [(64, 64)]  # a quarter of a step
     rig.submit("now", [1, 2, 3, 4, 5], max_tokens=9)

@@ -194,16 +194,16 @@ def test_whole_images_meet_preemption_and_reuse_and_are_never_cut():
     counts = [ImageSchedule(seed, whole=True).run() for seed in range(4)]
     assert sum(count.preemptions for count in counts) > 4
     assert sum(count.prefix_hit_tokens for count in counts) > 20
-    text, one = [1, 2, 3], rows(1, 2, 3, 4, 5, 6)
-    prompt = prompt_with(text, one, [4], one, text)  # blocks of 4 tokens; images at 3 and at 10
+    text, image_rows = [1, 2, 3], rows(1, 2, 3, 4, 5, 6)
+    prompt = prompt_with(text, image_rows, [4], image_rows, text)  # blocks of 4 tokens; images at 3 and at 10
     assert cached_after(prompt, prompt) == 16
     assert cached_after(prompt, prompt, whole=True) == 16
-    longer = prompt_with([0, *text], one, text)  # the image ends after 10 tokens, a block after 12
+    longer = prompt_with([0, *text], image_rows, text)  # the image ends after 10 tokens, a block after 12
     assert cached_after(longer, longer, whole=True) == 12
-    ending = prompt_with(text, one, [4])
+    ending = prompt_with(text, image_rows, [4])
     assert cached_after(ending, ending) == 8
     assert cached_after(ending, ending, whole=True) == 0
-    two = prompt_with([0, *text], one[:3], [0, *text], one, [4])  # images at 4 and at 11
+    two = prompt_with([0, *text], image_rows[:3], [0, *text], image_rows, [4])  # images at 4 and at 11
     assert (cached_after(two, two), cached_after(two, two, whole=True)) == (16, 8)
 
 

@@ -36,11 +36,11 @@ def test_it_finds_what_looking_everywhere_finds(seed):
     ngrams, ids = NgramIndex(longest), array("q", [draw.randrange(vocab) for _ in range(draw.randint(1, 60))])
     same = 0
     for _ in range(40):
-        found = ngrams.find(ids)
-        assert found[1] <= longest
-        end, length = found
+        match = ngrams.find(ids)
+        assert match[1] <= longest
+        end, length = match
         assert ids[end - length + 1 : end + 1] == ids[len(ids) - length :]
-        same += found == slow(ids.tolist(), longest)
+        same += match == slow(ids.tolist(), longest)
         ids.extend(draw.randrange(vocab) for _ in range(draw.choice([1, 1, 1, 3, 40])))
     assert same >= 28
 

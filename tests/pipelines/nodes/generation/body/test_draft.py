@@ -191,13 +191,13 @@ def test_rows_that_draw_are_guessed_with_their_own_random_numbers(sampling):
     sampling.draws.temperature[0], sampling.draws.keys[0], sampling.num_outputs[0] = 1.0, 1234, 2
     [said] = draft_tokens(node.run(step_of(rows_of([text]), sampling, [0], 4)))
     values = [fake_logits([np.array(text + said[:k], np.int64)], VOCAB_SIZE) for k in range(4)]
-    one = [np.array([number]) for number in (1.0, 0.0)]
+    chances = [np.array([number]) for number in (1.0, 0.0)]
     drawn = [
         node.session.ops.choose(
             logits,
             RowSampling(
-                one[0].astype(np.float32),
-                one[1].astype(np.float32),
+                chances[0].astype(np.float32),
+                chances[1].astype(np.float32),
                 np.array([2**31 - 1]),
                 np.ones(1, np.float32),
                 np.array([1234], np.uint64),
@@ -233,7 +233,7 @@ def test_it_tells_how_likely_it_thought_its_guesses(sampling):
     assert step.step.draft is not None
     told = step.step.draft.logprobs
     assert told is not None
-    assert [one is None for one in told] == [True, True, True, False, False, True]
+    assert [told is None for told in told] == [True, True, True, False, False, True]
     first, second = goes_on([8, 9], 2)
     assert [told[3].top_ids[0], told[4].top_ids[0]] == [first, second]
     assert (told[3].rank, len(told[3].top_ids)) == (1, 2)
@@ -297,7 +297,7 @@ class Coin:
             seconds = self.draft_s * self.random.lognormvariate(0, 0.05)
             self.cost.learn(int(np.count_nonzero(self.counts > ahead)), seconds)
             self.took_s += seconds
-        ids = np.array([one for ids in self.told for one in ids], np.int64)
+        ids = np.array([token_id for ids in self.told for token_id in ids], np.int64)
         return context.with_step(with_draft_tokens(step, self.counts, ids))
 
     def of(self, seq: int) -> list[int]:

@@ -270,11 +270,11 @@ def test_a_tokenizer_that_cannot_be_constrained_refuses_guides_alone(tmp_path):
 
 
 def test_the_first_restricted_request_makes_the_table_from_the_file_as_it_was(tmp_path, monkeypatch):
-    made = []
+    tables = []
 
     class Counted(token_tables.TokenTable):
         def __init__(self, *arguments):
-            made.append(arguments)
+            tables.append(arguments)
             super().__init__(*arguments)
 
     monkeypatch.setattr(token_tables, "TokenTable", Counted)
@@ -283,11 +283,11 @@ def test_the_first_restricted_request_makes_the_table_from_the_file_as_it_was(tm
     node.start(VOCAB_SIZE, ENDS)
     (tmp_path / "tokenizer.json").write_text("another")
     assert node.maker(SamplingParams()) is None
-    assert made == []
+    assert tables == []
     with ThreadPoolExecutor(4) as threads:
         params = SamplingParams(guide=GuideSpec('start: "a" | "b"'))
         assert all(threads.map(node.maker, [params] * 8))
-    assert len(made) == 1
+    assert len(tables) == 1
     node.close()
 
 

@@ -163,11 +163,11 @@ def read(reasoning: str | None, tools: str | None, prompt: str, pieces: list[str
         part, content = thinks.push(piece, final=final) if thinks else ("", piece)
         content, called = finds.push(content, final=final) if finds else (content, [])
         thought, said = thought + part, said + content
-        for each in called:
-            if each.name is not None:
-                calls.append([each.name, ""])
-            calls[-1][1] += each.arguments
-    return thought.strip(), said, [(each, json.loads(arguments)) for each, arguments in calls]
+        for piece_of_call in called:
+            if piece_of_call.name is not None:
+                calls.append([piece_of_call.name, ""])
+            calls[-1][1] += piece_of_call.arguments
+    return thought.strip(), said, [(called_tool, json.loads(arguments)) for called_tool, arguments in calls]
 
 
 @pytest.mark.parametrize("name", cases(("LFM2.5-8B-A1B", "GLM-4.6", "muse-glimmer", "command-a-reasoning")))

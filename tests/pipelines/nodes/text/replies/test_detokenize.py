@@ -227,9 +227,12 @@ def test_scores_of_a_prompt_become_text_once_for_all_its_choices(tokenizer):
         out = detokenizer.push(token_update(first[:1], logprobs=PieceLogprobs(prompt=known)))
         told.append(out.piece.logprobs.prompt)
         assert detokenizer.push(token_update([], "length")).piece.logprobs is None
-    assert [(one.token, one.logprob, one.rank) for one in told[0]] == [("b", -1.0, 3), ("c", -2.0, 1)]
+    assert [(logprob.token, logprob.logprob, logprob.rank) for logprob in told[0]] == [
+        ("b", -1.0, 3),
+        ("c", -2.0, 1),
+    ]
     assert [(alternative.token, alternative.logprob) for alternative in told[0][0].alternatives] == [
         ("a", -0.5)
     ]
     assert told[1] is told[0]
-    assert [one.token for one in told[2]] == ["e"]
+    assert [logprob.token for logprob in told[2]] == ["e"]

@@ -332,9 +332,9 @@ def test_reasoning_that_began_in_the_prompt_is_counted_when_it_is_closed(parts):
         updates[-1].piece.finish = "stop"
         out = [stage.push(update) for update in updates]
         told[streams] = (
-            "".join(one.reasoning for one in out),
-            "".join(one.content for one in out),
-            sum(one.num_reasoning for one in out),
+            "".join(update.reasoning for update in out),
+            "".join(update.content for update in out),
+            sum(update.num_reasoning for update in out),
         )
     assert told[False] == ("Two and", "Four", len(parts) - 2)
     assert told[True] == ("", "Two andFour", 0)

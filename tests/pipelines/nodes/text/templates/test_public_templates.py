@@ -130,16 +130,16 @@ CONVERSATIONS = {
 def forms(messages):
     """The conversation as callers of transformers may write it, the most usual way first."""
     for joined, as_text, content, thinking in itertools.product((0, 1), (0, 1), (None, ""), (0, 1)):
-        given = copy.deepcopy(messages)
-        for message in given:
+        conversation = copy.deepcopy(messages)
+        for message in conversation:
             if joined and isinstance(message["content"], list):
                 message["content"] = "\n".join(part["text"] for part in message["content"])
             if thinking and "reasoning" in message:
                 message["thinking"] = message["reasoning"]
             message["content"] = content if message["content"] is None else message["content"]
-            for each in message.get("tool_calls", []) if not as_text else []:
-                each["function"]["arguments"] = json.loads(each["function"]["arguments"])
-        yield given
+            for tool_call in message.get("tool_calls", []) if not as_text else []:
+                tool_call["function"]["arguments"] = json.loads(tool_call["function"]["arguments"])
+        yield conversation
 
 
 def one_by_one(messages):

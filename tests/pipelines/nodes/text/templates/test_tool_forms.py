@@ -97,33 +97,33 @@ def prompt(template, messages, tools=None):
     ],
 )
 def test_templates_take_what_clients_send(template, name):
-    found = template(name)
-    assert found.fills == NEEDS.get(name, found.fills)
-    assert found.forms.calls == CALLS.get(name, found.forms.calls)
+    forms = template(name)
+    assert forms.fills == NEEDS.get(name, forms.fills)
+    assert forms.forms.calls == CALLS.get(name, forms.forms.calls)
     always = [tool({"description": "x", "parameters": WHOLE})] if name.endswith("tool_use") else None
     for role in ("system", "developer"):
-        assert "Be brief." in prompt(found, [{"role": role, "content": "Be brief."}, USER], always)
+        assert "Be brief." in prompt(forms, [{"role": role, "content": "Be brief."}, USER], always)
     if name in WITHOUT_TOOLS:
         return
-    shows = "get_weather" in prompt(found, [USER], [tool({"description": "x", "parameters": WHOLE})])
+    shows = "get_weather" in prompt(forms, [USER], [tool({"description": "x", "parameters": WHOLE})])
     for function in FUNCTIONS.values():
-        assert ("get_weather" in prompt(found, [USER], [tool(function)])) == shows
+        assert ("get_weather" in prompt(forms, [USER], [tool(function)])) == shows
     for ids in IDS:
-        text = prompt(found, called(ids), [tool({"description": "x", "parameters": WHOLE})])
+        text = prompt(forms, called(ids), [tool({"description": "x", "parameters": WHOLE})])
         words = ["Oslo0"] if shows and "Oslo0" in text else []
         assert all(word.replace("0", f"{i}") in text for word in words for i in range(len(ids)))
 
 
 def test_what_was_given_stays_as_it_is():
-    given = {
+    declared = {
         "name": "f",
         "parameters": {"properties": {"a": {"type": "integer"}}},
         "description": "F",
         "strict": True,
     }
-    (found,) = conform_tools([{"type": "function", "function": given}], ("description", "parameters"))
-    assert found["function"] == {**given, "parameters": {"type": "object", **given["parameters"]}}
-    assert [*found["function"]] == [*given]
+    (conformed,) = conform_tools([{"type": "function", "function": declared}], ("description", "parameters"))
+    assert conformed["function"] == {**declared, "parameters": {"type": "object", **declared["parameters"]}}
+    assert [*conformed["function"]] == [*declared]
     assert conform_tools(None, ("description",)) is None
     assert conform_tools("x", ("description",)) == ["x"]
 
@@ -144,8 +144,8 @@ def test_calls_one_by_one_have_their_own_results_behind_them():
     calls = [{"id": name, "function": {}} for name in "ab"]
     message = {"role": "assistant", "content": "Well", "reasoning": "r", "tool_calls": calls}
     b, a, other = ({"role": "tool", "tool_call_id": name, "content": name} for name in ("b", "a", "z"))
-    found = conform_calls([USER, message, b, a, other, USER], CallForms(one_by_one=True))
-    assert found == [
+    conformed_messages = conform_calls([USER, message, b, a, other, USER], CallForms(one_by_one=True))
+    assert conformed_messages == [
         USER,
         {**message, "tool_calls": [calls[0]]},
         a,

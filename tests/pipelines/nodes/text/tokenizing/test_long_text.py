@@ -77,9 +77,11 @@ def check_read_as_whole(tokenizer, text):
     ids, wanted = LongTextReader(tokenizer, text).ids(), whole(tokenizer, text)
     if ids != wanted and isinstance(tokenizer.model, models.Unigram):
         scores = [score for _, score in json.loads(tokenizer.to_str())["model"]["vocab"]]
-        likely, wanted_likely = (math.fsum(scores[token] for token in each) for each in (ids, wanted))
+        likely, wanted_likely = (
+            math.fsum(scores[token] for token in token_ids) for token_ids in (ids, wanted)
+        )
         assert likely == pytest.approx(wanted_likely, rel=1e-12)
-        ids, wanted = (tokenizer.decode(each, skip_special_tokens=False) for each in (ids, wanted))
+        ids, wanted = (tokenizer.decode(token_ids, skip_special_tokens=False) for token_ids in (ids, wanted))
     assert ids == wanted
 
 

@@ -68,12 +68,12 @@ def test_one_worker_has_a_batch(workers):
 
 
 def test_a_batch_of_a_dead_worker_goes_to_another_which_knows_its_results(workers, clock):
-    one, two = workers
-    one.claim("one")
-    assert one.begin(1, "one", TOTALS)
-    assert one.add_results(1, "one", [result(1), result(2, succeeded=False)])
+    first_worker, two = workers
+    first_worker.claim("one")
+    assert first_worker.begin(1, "one", TOTALS)
+    assert first_worker.add_results(1, "one", [result(1), result(2, succeeded=False)])
     clock.now += LEASE_S - 1
-    one.heartbeat("one", [1])
+    first_worker.heartbeat("one", [1])
     clock.now += 2
     assert two.claim("two") is None
     clock.now += LEASE_S
@@ -83,16 +83,16 @@ def test_a_batch_of_a_dead_worker_goes_to_another_which_knows_its_results(worker
 
 
 def test_a_batch_of_a_process_that_has_ended_is_free_at_once(workers):
-    one, two = workers
+    first_worker, two = workers
     child = subprocess.Popen(
         [sys.executable, "-c", PRINT_OWNER], stdout=subprocess.PIPE, stdin=subprocess.PIPE
     )
     owner = child.stdout.readline().decode().strip()
-    assert one.claim(owner).number == 1
+    assert first_worker.claim(owner).number == 1
     assert two.claim(new_owner()) is None
     child.communicate()
     assert two.claim(new_owner()).number == 1
-    assert one.claim(new_owner()) is None  # its process lives
+    assert first_worker.claim(new_owner()) is None  # its process lives
 
 
 def test_an_owner_that_does_not_run_a_batch_does_not_keep_it(workers, clock):
@@ -118,16 +118,16 @@ def test_owners_of_which_nothing_is_known_have_not_ended(owner):
 
 
 def test_a_worker_that_lost_a_batch_writes_nothing_more(workers, clock):
-    one, two = workers
-    one.claim("one")
-    one.begin(1, "one", TOTALS)
+    first_worker, two = workers
+    first_worker.claim("one")
+    first_worker.begin(1, "one", TOTALS)
     clock.now += LEASE_S + 1
     two.claim("two")
-    assert one.heartbeat("one", [1]) == {}
-    assert not one.add_results(1, "one", [result(1)])
-    assert not one.finalize(1, "one", "completed", {})
-    assert not one.end(1, "one", [], {})
-    assert not one.fail(1, "one", BatchErrors(data=[]))
+    assert first_worker.heartbeat("one", [1]) == {}
+    assert not first_worker.add_results(1, "one", [result(1)])
+    assert not first_worker.finalize(1, "one", "completed", {})
+    assert not first_worker.end(1, "one", [], {})
+    assert not first_worker.fail(1, "one", BatchErrors(data=[]))
     assert two.done_lines(1) == set()
 
 
@@ -154,13 +154,13 @@ def test_a_batch_that_is_cancelled_while_it_ends_is_cancelled(workers):
 
 
 def test_its_end_is_one_transaction(workers):
-    one, two = workers
-    one.claim("one")
-    one.begin(1, "one", TOTALS)
-    one.add_results(1, "one", [result(1)])
-    one.finalize(1, "one", "completed", {})
+    first_worker, two = workers
+    first_worker.claim("one")
+    first_worker.begin(1, "one", TOTALS)
+    first_worker.add_results(1, "one", [result(1)])
+    first_worker.finalize(1, "one", "completed", {})
     file = StoredFile("file-2", "", "batch_output", "out", 12, 1000.0, 5000.0)
-    assert one.end(1, "one", [file], {"output_file_id": "file-2"})
+    assert first_worker.end(1, "one", [file], {"output_file_id": "file-2"})
     assert two.batch("batch_1", "").output_file_id == "file-2"
     assert two.file("file-2", "") == file
     assert (two.done_lines(1), two.claim("two")) == (set(), None)

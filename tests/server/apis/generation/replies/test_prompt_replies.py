@@ -44,14 +44,14 @@ def test_an_echo_of_token_ids_is_their_text(rig):
 
 def test_an_echo_with_logprobs_begins_with_null(rig):
     rig.pipeline.batches = script(said("d", "stop", logprobs=[logprob("d", -3.0)], prompt_logprobs=PROMPT))
-    found = choice(rig.complete(prompt="abc", echo=True, logprobs=1))
-    assert found["logprobs"] == {
+    choice_there = choice(rig.complete(prompt="abc", echo=True, logprobs=1))
+    assert choice_there["logprobs"] == {
         "text_offset": [0, 1, 2, 3],
         "token_logprobs": [None, -1.0, -2.0, -3.0],
         "tokens": ["a", "b", "c", "d"],
         "top_logprobs": [None, {"b": -1.0, "x": -0.5}, {"c": -2.0}, {"d": -3.0}],
     }
-    assert found["prompt_logprobs"][0] is None
+    assert choice_there["prompt_logprobs"][0] is None
     assert rig.pipeline.asked.sampling["prompt_logprobs"] == 1
 
 
@@ -159,9 +159,9 @@ def test_token_ids_are_streamed_with_their_pieces(rig):
     deltas = [chunk["delta"] for chunk in chunks(answer)]
     assert [delta.get("prompt_token_ids") for delta in deltas] == [ABC, None, None, None]
     assert [delta.get("completion_token_ids") for delta in deltas] == [None, [4], [5], []]
-    found = chunks(rig.complete(return_token_ids=True, stream=True))
-    assert [chunk["token_ids"] for chunk in found] == [[4], [5], []]
-    assert [chunk["prompt_token_ids"] for chunk in found] == [ABC, None, None]
+    chunks_there = chunks(rig.complete(return_token_ids=True, stream=True))
+    assert [chunk["token_ids"] for chunk in chunks_there] == [[4], [5], []]
+    assert [chunk["prompt_token_ids"] for chunk in chunks_there] == [ABC, None, None]
 
 
 def test_tokens_are_shown_as_ids(rig):
@@ -190,10 +190,10 @@ def test_hidden_reasoning_hides_its_tokens_too(rig):
         ),
         said("a", "stop", num_reasoning=0, token_ids=[5], logprobs=[logprob("a")]),
     )
-    found = choice(rig.chat(include_reasoning=False, return_token_ids=True, logprobs=True))
-    assert (found["message"]["reasoning"], found["message"]["content"]) == (None, "a")
-    assert found["token_ids"] == [5]
-    assert [entry["token"] for entry in found["logprobs"]["content"]] == ["a"]
+    choice_there = choice(rig.chat(include_reasoning=False, return_token_ids=True, logprobs=True))
+    assert (choice_there["message"]["reasoning"], choice_there["message"]["content"]) == (None, "a")
+    assert choice_there["token_ids"] == [5]
+    assert [entry["token"] for entry in choice_there["logprobs"]["content"]] == ["a"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -216,7 +216,10 @@ def test_the_best_of_several_samples_is_returned(rig):
         ]
     ]
     reply = rig.complete(n=2, best_of=3).json
-    assert [(one["index"], one["text"]) for one in reply["choices"]] == [(0, "best"), (1, "good")]
+    assert [(choice_of_reply["index"], choice_of_reply["text"]) for choice_of_reply in reply["choices"]] == [
+        (0, "best"),
+        (1, "good"),
+    ]
     assert reply["choices"][0]["logprobs"] is None
     assert reply["usage"]["completion_tokens"] == 3
     assert (rig.pipeline.asked.n, rig.pipeline.asked.sampling["logprobs"]) == (3, 0)

@@ -68,16 +68,16 @@ def listening(tensors):
 
     def run(scene, **settings):
         async def whole():
-            made = services(tensors, grpc_port=1, **settings)
-            create_app(made)
-            await made.client.start()
-            await made.catalogue.start()
+            grpc_services = services(tensors, grpc_port=1, **settings)
+            create_app(grpc_services)
+            await grpc_services.client.start()
+            await grpc_services.catalogue.start()
             for _ in range(9000):
-                cards = made.catalogue.cards()
+                cards = grpc_services.catalogue.cards()
                 if cards and all(card.state == "ready" for card in cards):
                     break
                 await asyncio.sleep(0.01)
-            listener = GrpcListener(made)
+            listener = GrpcListener(grpc_services)
             listener._address = "127.0.0.1:0"
             port = await listener.start()
             listener._address = f"127.0.0.1:{port}"
@@ -86,8 +86,8 @@ def listening(tensors):
                     return await scene(channel, listener)
             finally:
                 await listener.stop()
-                await made.catalogue.close()
-                await made.client.close()
+                await grpc_services.catalogue.close()
+                await grpc_services.client.close()
 
         return asyncio.run(whole())
 
@@ -114,7 +114,7 @@ def test_every_method_and_every_refusal(listening):
         server = await ask.ask("ServerMetadata", TYPES["ServerMetadataRequest"]())
         assert (server.name, list(server.extensions)) == ("braid", [*GRPC_EXTENSIONS])
         told = await ask.ask("ModelMetadata", TYPES["ModelMetadataRequest"](name="detector", version="1"))
-        assert [(each.name, each.datatype, list(each.shape)) for each in told.inputs] == [
+        assert [(tensor.name, tensor.datatype, list(tensor.shape)) for tensor in told.inputs] == [
             ("image", "FP32", [-1, 4])
         ]
         ready = TYPES["ModelReadyRequest"](name="detector")
@@ -153,8 +153,8 @@ def test_every_method_and_every_refusal(listening):
         assert (await status_of(stranger.ask("ModelReady", ready)))[0] == "UNAUTHENTICATED"
 
         replies = [
-            each
-            async for each in ask.stream(
+            part
+            async for part in ask.stream(
                 iter([infer_request(id="a"), infer_request("nope"), infer_request(id="b")])
             )
         ]
@@ -174,8 +174,8 @@ def test_models_are_described_as_over_http(listening):
         of_types = TYPES["ModelConfigRequest"](name="types", version="1")
         config = (await ask.ask("ModelConfig", of_types)).config
         assert (config.name, config.platform, config.backend) == ("types", "braid_tensors", "braid")
-        assert {DATA_TYPES[each.data_type] for each in config.input} == {*NUMBERS}
-        assert {tuple(each.dims) for each in config.output} == {(-1,)}
+        assert {DATA_TYPES[tensor.data_type] for tensor in config.input} == {*NUMBERS}
+        assert {tuple(tensor.dims) for tensor in config.output} == {(-1,)}
         for count in (1, 2):
             await ask.infer()
             of_detector = TYPES["ModelStatisticsRequest"](name="detector")
@@ -186,7 +186,9 @@ def test_models_are_described_as_over_http(listening):
         assert "a valid admin key" in (await status_of(ask.ask("RepositoryIndex", index)))[1]
         admin = Channel(channel, (("x-api-key", "admin"),))
         listed = (await admin.ask("RepositoryIndex", index)).models
-        assert {each.name: (each.version, each.state) for each in listed}["org/two"] == ("1", "READY")
+        assert {model_entry.name: (model_entry.version, model_entry.state) for model_entry in listed}[
+            "org/two"
+        ] == ("1", "READY")
         assert (await status_of(ask.ask("ModelStatistics", TYPES["ModelStatisticsRequest"](name="nope"))))[
             0
         ] == "NOT_FOUND"
@@ -221,7 +223,7 @@ def test_a_text_is_streamed_in_pieces(listening, model):
         request.parameters["max_tokens"].int64_param = 60
         request.parameters["temperature"].double_param = 0
         whole = await Channel(channel).ask("ModelInfer", request)
-        pieces = [each.infer_response async for each in Channel(channel).stream(iter([request]))]
+        pieces = [part.infer_response async for part in Channel(channel).stream(iter([request]))]
         return whole.raw_output_contents[0][4:], [piece.raw_output_contents[0][4:] for piece in pieces]
 
     whole, pieces = listening(scene)
@@ -250,11 +252,11 @@ def test_a_stream_in_flight_goes_on_while_the_server_drains(listening):
 
 def test_a_body_that_is_no_message_is_told_so(listening, caplog):
     async def scene(channel, listener):
-        found = {}
+        codes = {}
         for name in METHODS:
             ask = channel.unary_unary(f"/{SERVICE}/{name}")
             call = ask(b"\xff\xff\xff", metadata=(("authorization", "Bearer secret"),), timeout=PATIENCE_S)
-            found[name] = await status_of(call)
+            codes[name] = await status_of(call)
         stream = channel.stream_stream(
             f"/{SERVICE}/ModelStreamInfer",
             response_deserializer=TYPES["ModelStreamInferResponse"].FromString,
@@ -262,10 +264,10 @@ def test_a_body_that_is_no_message_is_told_so(listening, caplog):
         replies = stream(
             iter([b"\xff\xff\xff"]), metadata=(("authorization", "Bearer secret"),), timeout=PATIENCE_S
         )
-        return found, [reply.error_message async for reply in replies]
+        return codes, [reply.error_message async for reply in replies]
 
-    found, streamed = listening(scene)
-    assert found == {
+    codes_by_method, streamed = listening(scene)
+    assert codes_by_method == {
         name: ("INVALID_ARGUMENT", f"the body is no {name}Request of KServe's protocol") for name in METHODS
     }
     assert streamed == ["the body is no ModelInferRequest of KServe's protocol"]

@@ -177,7 +177,7 @@ def test_a_store_holds_the_sparse_vectors_that_its_model_gives(client, ids, stor
     def sparse_of(texts, purpose):
         body = {"model": "sparse", "input": texts, "embedding_kinds": ["sparse"], "sparse_format": "ids"}
         reply = httpx.post(f"{client.base_url}embeddings", json={**body, "input_type": purpose}).json()
-        return [each["sparse_embedding"] for each in reply["data"]]
+        return [row["sparse_embedding"] for row in reply["data"]]
 
     by_sparse = search(sparse_weight=1)
     (wanted,) = sparse_of([question], "query")
@@ -231,7 +231,7 @@ def test_a_store_is_changed_listed_and_deleted_with_its_folder(client, store, fo
         {"of": "tests"},
     )
     assert changed.usage_bytes > sum(map(len, TEXTS.values()))
-    assert store.id in [each.id for each in client.vector_stores.list(limit=1)]
+    assert store.id in [listed_store.id for listed_store in client.vector_stores.list(limit=1)]
     assert client.vector_stores.delete(store.id).deleted
     with pytest.raises(NotFoundError):
         client.vector_stores.retrieve(store.id)

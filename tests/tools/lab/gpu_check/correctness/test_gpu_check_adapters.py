@@ -53,7 +53,14 @@ def packed(tmp_path_factory):
             ir.to_proto(lowered).SerializeToString(),
             [dict(layer.__dict__) for layer in decoder.layers],
         )
-        facts = (SHAPE.vocab, SHAPE.context, "f32", "f32", BLOCK_TOKENS, [each._asdict() for each in adapted])
+        facts = (
+            SHAPE.vocab,
+            SHAPE.context,
+            "f32",
+            "f32",
+            BLOCK_TOKENS,
+            [target._asdict() for target in adapted],
+        )
         write_model(folder, name, PackedModel(model, places, layers, *facts))
     return folder
 

@@ -89,16 +89,18 @@ def test_weights_are_written_and_removed_and_the_same_each_time(packed, setting)
 def test_weights_of_sixteen_bits_are_those_of_thirty_two_rounded(packed, setting):
     halved = replace(
         packed,
-        places=[replace(one, dtype="FLOAT16", length=one.length // 2) for one in packed.places],
+        places=[replace(place, dtype="FLOAT16", length=place.length // 2) for place in packed.places],
     )
     write_encoder(setting.pack, "bert_f16", halved)
-    found = {}
+    weights = {}
     for name, dtype in {"bert": np.float32, "bert_f16": np.float16}.items():
         with encoder_file(name, setting) as path:
             content = (path.parent / FILE).read_bytes()
         places = read_encoder(setting.pack, name).places
-        found[name] = [np.frombuffer(content, dtype, np.prod(one.shape), one.offset) for one in places]
-    for wide, half in zip(*found.values(), strict=True):
+        weights[name] = [
+            np.frombuffer(content, dtype, np.prod(place.shape), place.offset) for place in places
+        ]
+    for wide, half in zip(*weights.values(), strict=True):
         np.testing.assert_array_equal(wide.astype(np.float16), half)
 
 
@@ -148,10 +150,10 @@ def test_speed_is_measured_every_way_and_reported(setting, monkeypatch, capsys):
     monkeypatch.setattr(OnnxCudaEncoder, "warm", lambda self: False)
     quick = replace(setting, quick=True)
     speed.check_encoder_speed(quick)
-    found = quick.figures["minilm"]
+    figures = quick.figures["minilm"]
     assert set(quick.figures) == set(MEASURED)
-    assert all(found[f"{way}_texts_s"] > 0 for way in speed.WAYS)
-    assert found["device_tokens_s"] / found["device_texts_s"] == pytest.approx(found["tokens"] / 20)
+    assert all(figures[f"{way}_texts_s"] > 0 for way in speed.WAYS)
+    assert figures["device_tokens_s"] / figures["device_texts_s"] == pytest.approx(figures["tokens"] / 20)
     assert "texts/s" in capsys.readouterr().out
     result = {"name": "encoder_speed", "state": "pass", "seconds": 1, "why": "", "look_at": ""}
     said = markdown({"date": "", "command": "", "results": [{**result, "figures": quick.figures}]})

@@ -39,7 +39,7 @@ def test_wrong_kernels_are_found_and_right_ones_still_judged(device, monkeypatch
     monkeypatch.setattr("ops.cuda.sampling.CudaSamplingOps", Wrong)
     setting = Setting()
     wrong = kernels.run_cases(device, ["tiny"], setting)
-    names = [one.split(", tiny")[0] for one in wrong]
+    names = [wrong_case.split(", tiny")[0] for wrong_case in wrong]
     assert "ban" in names
     assert all(name.startswith(("ban", "choose")) for name in names)
     assert sum(name.startswith("choose") for name in names) == sum(
@@ -77,7 +77,7 @@ def test_the_speed_is_bytes_over_the_devices_time(device):
         run()
         return 10.0
 
-    found = kernels.measure(device, bench, trace, repeats=5)
-    assert (found.device_us, found.gb_s) == (2.0, 0.5)
+    measured = kernels.measure(device, bench, trace, repeats=5)
+    assert (measured.device_us, measured.gb_s) == (2.0, 0.5)
     assert len(calls) == 2 + 5 + 5
-    assert np.isfinite(found.call_us)
+    assert np.isfinite(measured.call_us)

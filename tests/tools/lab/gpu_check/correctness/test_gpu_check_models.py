@@ -299,10 +299,10 @@ def test_a_tied_head_is_written_once(tied, tmp_path):
     sizes = sum(parameter.nbytes for parameter in model.parameters())
     assert (tmp_path / "weights.bin").stat().st_size < 1.1 * sizes + 4096 * 20
     session = OnnxCpuSession(tmp_path / "model.onnx", OnnxCpuSettings(threads=1))
-    found = [scenarios(tied, session.shape.block_tokens, quick=True)[0]]
-    session.allocate(found[0].room.num_blocks)
-    run = run_scenarios(session, found, [], lambda name, value: None)
-    assert judge(model, model, found[0].requests, run["mixed"]).good
+    scenarios_found = [scenarios(tied, session.shape.block_tokens, quick=True)[0]]
+    session.allocate(scenarios_found[0].room.num_blocks)
+    run = run_scenarios(session, scenarios_found, [], lambda name, value: None)
+    assert judge(model, model, scenarios_found[0].requests, run["mixed"]).good
 
 
 def test_differences_are_counted():

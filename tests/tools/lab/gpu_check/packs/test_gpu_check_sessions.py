@@ -84,18 +84,20 @@ def checked(packed, tmp_path_factory):
     """Every scenario with graphs and without, and the model that judges."""
     setting = Setting(pack=packed, work=tmp_path_factory.mktemp("work"))
     model = random_model(SHAPE, "cpu", "float32", attention="eager")
-    found = scenarios(SHAPE, BLOCK_TOKENS, quick=True)
+    scenarios_found = scenarios(SHAPE, BLOCK_TOKENS, quick=True)
     runs, problems = {}, []
     with sessions.weights_of("tiny", model, setting) as written:
         for graphs in (True, False):
             session = OnnxCudaSession(sessions.lowered(written), HostDevice(), HostRuntime(graphs))
-            session.reserve(max(one.room.max_step_tokens for one in found), 16)
-            session.allocate(max(one.room.num_blocks for one in found), 48)
-            runs[graphs] = run_scenarios(session, found, problems, lambda name, value: None)
+            session.reserve(max(scenario.room.max_step_tokens for scenario in scenarios_found), 16)
+            session.allocate(max(scenario.room.num_blocks for scenario in scenarios_found), 48)
+            runs[graphs] = run_scenarios(session, scenarios_found, problems, lambda name, value: None)
             session.close()
         weights = written.folder / FILE
         assert weights.exists()
-    return SimpleNamespace(runs=runs, problems=problems, scenarios=found, model=model, weights=weights)
+    return SimpleNamespace(
+        runs=runs, problems=problems, scenarios=scenarios_found, model=model, weights=weights
+    )
 
 
 @pytest.mark.breadth
@@ -179,11 +181,11 @@ def test_weights_of_experts_have_one_name_in_both_forms_of_transformers():
     both, down = torch.arange(24.0).reshape(2, 4, 3), torch.arange(12.0).reshape(2, 3, 2)
     stacked = {"gate_up_proj": torch.nn.Parameter(both), "down_proj": torch.nn.Parameter(down)}
     model = torch.nn.ModuleDict({"mlp": torch.nn.ModuleDict({"experts": torch.nn.ParameterDict(stacked)})})
-    found = dict(parameters_of(model))
-    assert len(found) == 6
-    assert torch.equal(found["mlp.experts.1.gate_proj.weight"], both[1, :2])
-    assert torch.equal(found["mlp.experts.1.up_proj.weight"], both[1, 2:])
-    assert torch.equal(found["mlp.experts.0.down_proj.weight"], down[0])
+    parameters = dict(parameters_of(model))
+    assert len(parameters) == 6
+    assert torch.equal(parameters["mlp.experts.1.gate_proj.weight"], both[1, :2])
+    assert torch.equal(parameters["mlp.experts.1.up_proj.weight"], both[1, 2:])
+    assert torch.equal(parameters["mlp.experts.0.down_proj.weight"], down[0])
 
 
 @pytest.mark.breadth
@@ -317,6 +319,6 @@ def test_packs_are_read_and_missed_on_a_bare_machine(packed, tmp_path):
         timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    given, *missing = done.stdout.strip().splitlines()
-    assert given == "[5, 5]"
+    printed, *missing = done.stdout.strip().splitlines()
+    assert printed == "[5, 5]"
     assert "\n".join(missing).count(f"python -m tools.lab.gpu_check pack --out {tmp_path}") == 2

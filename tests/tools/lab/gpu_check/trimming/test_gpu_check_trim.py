@@ -137,17 +137,21 @@ def wheel(tmp_path):
 
 
 def test_a_wheel_becomes_a_folder_that_can_be_imported(wheel, tmp_path):
-    made = trim_wheel(wheel, "sm_90", tmp_path / "out")
-    names = {str(path.relative_to(made.folder)) for path in made.folder.rglob("*") if path.is_file()}
+    trimmed_wheel = trim_wheel(wheel, "sm_90", tmp_path / "out")
+    names = {
+        str(path.relative_to(trimmed_wheel.folder))
+        for path in trimmed_wheel.folder.rglob("*")
+        if path.is_file()
+    }
     assert names == {
         PROVIDER,
         "onnxruntime/__init__.py",
         "onnxruntime/ThirdPartyNotices.txt",
         "onnxruntime_gpu-1.dist-info/METADATA",
     }
-    assert made.zeroed == {"sm_80": 4000}
-    assert b"\x22" * 4000 in (made.folder / PROVIDER).read_bytes()
-    assert b"\x11" not in (made.folder / PROVIDER).read_bytes()
+    assert trimmed_wheel.zeroed == {"sm_80": 4000}
+    assert b"\x22" * 4000 in (trimmed_wheel.folder / PROVIDER).read_bytes()
+    assert b"\x11" not in (trimmed_wheel.folder / PROVIDER).read_bytes()
 
 
 def test_a_wheel_without_the_architecture_leaves_the_folder_alone(wheel, tmp_path):

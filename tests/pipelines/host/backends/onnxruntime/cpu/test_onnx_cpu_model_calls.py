@@ -63,10 +63,10 @@ def test_calls_say_what_the_step_says(rows, costs, seed):
     expected = sorted(zip(packed.token_ids, packed.positions, slots, strict=True))
     calls_inputs = [call.inputs for call in calls]
     named = ("input_ids", "position_ids", "slot_mapping")
-    found = [
+    rows_of_calls = [
         token for inputs in calls_inputs for token in zip(*(inputs[name] for name in named), strict=True)
     ]
-    assert sorted(found) == expected
+    assert sorted(rows_of_calls) == expected
     tokens = np.full(packed.num_logits, -1)
     for call in calls:
         tokens[call.logits] = call.inputs["input_ids"][call.inputs["logits_indices"]][: len(call.logits)]

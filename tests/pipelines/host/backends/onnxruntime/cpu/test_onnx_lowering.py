@@ -102,7 +102,7 @@ class Scene:
         for row, past in enumerate(self.num_past):
             blocks = self.table[row, : self.counts[row]]
             shape = (-1, self.layer.num_kv_heads, self.layer.head_size)
-            keys, values = (one[blocks].reshape(shape) for one in (self.key_cache, self.value_cache))
+            keys, values = (cache[blocks].reshape(shape) for cache in (self.key_cache, self.value_cache))
             for token in range(self.starts[row], self.starts[row + 1]):
                 end = past + token - self.starts[row] + 1
                 begin = max(0, end - self.layer.window) if self.layer.window > 0 else 0
@@ -217,8 +217,8 @@ def test_what_layers_share_is_computed_once():
     graph[2].replace_input_with(0, second.outputs[0])
     decoder.layers.append(replace(PLAIN, layer=1))
     two, counters = (
-        Counter(node.op_type for node in lower_for_cpu(made, BLOCK_TOKENS).graph)
-        for made in (decoder, one_layer(PLAIN))
+        Counter(node.op_type for node in lower_for_cpu(written, BLOCK_TOKENS).graph)
+        for written in (decoder, one_layer(PLAIN))
     )
     assert (two["Attention"], two["ScatterND"]) == (2, 4)
     assert [two[name] for name in SHARED] == [counters[name] for name in SHARED]

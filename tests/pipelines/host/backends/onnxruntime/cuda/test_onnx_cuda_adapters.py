@@ -132,7 +132,7 @@ def test_half_precision_computes_adapters_in_half_precision(tmp_path):
     expected = live(full)
     assert largest(live(half), expected) < 0.1
     assert np.abs(expected[0]).max() > 2
-    sizes = [sum(pool.nbytes for pool in each._pools.arrays.values()) for each in (full, half)]
+    sizes = [sum(pool.nbytes for pool in session._pools.arrays.values()) for session in (full, half)]
     assert sizes == [
         2 * sizes[1],
         3 * 8 * 4 * sum(s.size_in + s.size_out for s in full.linears.values()) // 2,
@@ -152,8 +152,8 @@ def test_the_lowered_graph_is_valid_in_every_type(tmp_path, element_type):
     decoder = read_decoder(write(tmp_path / "base", element_type=element_type))
     adapted = add_adapter_pools(decoder.model.graph, frozenset({"q_proj", "o_proj"}))
     lowered = lower(decoder, None, adapted)
-    assert {each.element for each in lowered.adapted} == {element_type}
-    assert [each.name for each in adapted] == [
+    assert {target.element for target in lowered.adapted} == {element_type}
+    assert [target.name for target in adapted] == [
         f"layers.{layer}.self_attn.{name}" for layer in (0, 1) for name in ("q_proj", "o_proj")
     ]
     proto = onnx.load_from_string(lowered.model)
@@ -288,12 +288,12 @@ def test_a_place_is_used_again_and_holds_nothing_of_who_left():
     left = pools.rows_of(np.array([1, 2], np.int32)).rows[:3]
     pools.drop(1)
     pools.put(3, ones(2, "layers.0.k"))
-    found = pools.rows_of(np.array([3, 0, 2], np.int32))
-    assert found.owners[:5].tolist() == [2, 2, 2, 3, 3]
-    assert found.rows[3:5].tolist() == left[:2].tolist()
+    rows = pools.rows_of(np.array([3, 0, 2], np.int32))
+    assert rows.owners[:5].tolist() == [2, 2, 2, 3, 3]
+    assert rows.rows[3:5].tolist() == left[:2].tolist()
     for pool in pools.arrays.values():
         assert (pool[left[:2]] == 0).all()
-        assert (pool[found.rows[:3]] == 1).all()
+        assert (pool[rows.rows[:3]] == 1).all()
 
 
 def test_an_adapter_whose_upload_failed_is_uploaded_by_the_next_step(monkeypatch):
@@ -317,9 +317,9 @@ def test_reserve_computes_steps_with_all_adapters_at_once_and_with_none(path, mo
     ranks, fill = [], AdapterPools.fill
 
     def watched_fill(pools, adapters, *parts):
-        found = fill(pools, adapters, *parts)
-        ranks.append((set(adapters.tolist()), found.rank))
-        return found
+        filled = fill(pools, adapters, *parts)
+        ranks.append((set(adapters.tolist()), filled.rank))
+        return filled
 
     monkeypatch.setattr(AdapterPools, "fill", watched_fill)
     session.reserve(64, 8)
@@ -348,15 +348,15 @@ def test_room_that_the_gpu_lacks_is_a_model_error_that_names_it(path, monkeypatc
 
 
 def test_a_file_is_opened_with_room_for_its_targets(path, monkeypatch):
-    made = []
+    sessions = []
     monkeypatch.setattr(opening, "require_cuda", lambda device: None)
     monkeypatch.setattr(opening, "start_device", lambda number: (number, "runtime"))
-    monkeypatch.setattr(opening, "OnnxCudaSession", lambda *parts: made.append(parts))
+    monkeypatch.setattr(opening, "OnnxCudaSession", lambda *parts: sessions.append(parts))
     rooms = [None, AdapterRoom(frozenset({"v_proj"}), 2, 8)]
     for room in rooms:
         opening.open_decoder(path, DecoderSettings("cuda:1", room=room))
-    assert [parts[1:] for parts in made] == [(1, "runtime", room) for room in rooms]
-    assert [len(parts[0].adapted) for parts in made] == [0, 2]
+    assert [parts[1:] for parts in sessions] == [(1, "runtime", room) for room in rooms]
+    assert [len(parts[0].adapted) for parts in sessions] == [0, 2]
     for targets in ({"up_proj"}, {"lm_head", "embed_tokens"}):
         with pytest.raises(NothingToAdapt, match="none of its linear layers is named as the `targets`"):
             opening.open_decoder(path, DecoderSettings("cuda:0", room=AdapterRoom(frozenset(targets), 2, 8)))

@@ -43,15 +43,15 @@ def encoder(tmp_path):
 
 def compare(path, batch, **close):
     """Values of both sessions where texts have tokens, and what pooling makes of them."""
-    given, expected = on_host(path), OnnxCpuEncoder(path)
-    assert (given.per_token, given.size) == (expected.per_token, expected.size)
-    assert (given.max_tokens, given.vocab_size) == (expected.max_tokens, expected.vocab_size)
-    found, wanted = given.run(batch), expected.run(batch)
-    at = batch.mask.astype(bool) if given.per_token else slice(None)
-    np.testing.assert_allclose(given.ops.fetch(found)[at], wanted[at], **close)
-    if given.per_token:
-        pooled = given.ops.pool(found, batch.lengths, "mean")
-        unit = given.ops.fetch(given.ops.normalize(pooled, batch.activate))
+    session, expected = on_host(path), OnnxCpuEncoder(path)
+    assert (session.per_token, session.size) == (expected.per_token, expected.size)
+    assert (session.max_tokens, session.vocab_size) == (expected.max_tokens, expected.vocab_size)
+    values, wanted = session.run(batch), expected.run(batch)
+    at = batch.mask.astype(bool) if session.per_token else slice(None)
+    np.testing.assert_allclose(session.ops.fetch(values)[at], wanted[at], **close)
+    if session.per_token:
+        pooled = session.ops.pool(values, batch.lengths, "mean")
+        unit = session.ops.fetch(session.ops.normalize(pooled, batch.activate))
         again = host.normalize(host.pool(wanted, batch.lengths, "mean"), batch.activate)
         np.testing.assert_allclose(unit, again, rtol=1e-3, atol=1e-4)
 
@@ -70,13 +70,13 @@ def test_values_of_sixteen_bits_are_read_as_they_are(tmp_path, element_type, per
     exact = tmp_path / "exact"
     exact.mkdir()
     batch = random_batch(LENGTHS, 2)
-    given, wanted = on_host(path), OnnxCpuEncoder(write_encoder(exact, per_token=per_token)).run(batch)
-    found = given.ops.fetch(given.run(batch))
+    session, wanted = on_host(path), OnnxCpuEncoder(write_encoder(exact, per_token=per_token)).run(batch)
+    values = session.ops.fetch(session.run(batch))
     at = batch.mask.astype(bool) if per_token else slice(None)
     np.testing.assert_allclose(
-        found[at], wanted[at], rtol=2e-2 if element_type == "bf16" else 2e-3, atol=2e-2
+        values[at], wanted[at], rtol=2e-2 if element_type == "bf16" else 2e-3, atol=2e-2
     )
-    assert given.describe()["values"] == {"f16": "float16", "bf16": "bfloat16"}[element_type]
+    assert session.describe()["values"] == {"f16": "float16", "bf16": "bfloat16"}[element_type]
 
 
 def test_rows_of_texts(tmp_path):
@@ -150,14 +150,14 @@ def test_nothing_runs_while_another_thread_captures(encoder, monkeypatch):
     send = encoder._encoder_inputs.send
 
     def watched(batch):
-        with CAPTURE_LOCK.try_capture() as one:
-            granted.append(one)
+        with CAPTURE_LOCK.try_capture() as granted_lock:
+            granted.append(granted_lock)
         return send(batch)
 
     monkeypatch.setattr(encoder._encoder_inputs, "send", watched)
     encoder.run(random_batch(LENGTHS, 7))
-    with CAPTURE_LOCK.try_capture() as one:
-        granted.append(one)
+    with CAPTURE_LOCK.try_capture() as capture_lock:
+        granted.append(capture_lock)
     assert granted == [False, True]
 
 

@@ -53,7 +53,7 @@ def test_linear_layers_are_of_whole_zero_points(tmp_path, kind):
     linears = [node for node in proto.graph.node if node.op_type == "MatMulNBits"]
     assert linears
     assert {len([name for name in node.input if name]) for node in linears} == {SCALES + 1}
-    bits = {each.i for node in linears for each in node.attribute if each.name == "bits"}
+    bits = {attribute.i for node in linears for attribute in node.attribute if attribute.name == "bits"}
     assert bits <= {4, 8}
     assert {node.domain for node in proto.graph.node} == {"", "com.microsoft"}
     onnx.shape_inference.infer_shapes(proto, strict_mode=True)
@@ -74,7 +74,7 @@ def test_texts_are_those_of_transformers(tmp_path, kind):
         tie_word_embeddings=False,
     )
     model = hf.LlamaForCausalLM(config).float().eval()
-    model.load_state_dict({name: torch.tensor(each) for name, each in state.items()}, strict=False)
+    model.load_state_dict({name: torch.tensor(weight) for name, weight in state.items()}, strict=False)
     convert(tmp_path / "small.gguf", tmp_path / "exact", 0)
     session = OnnxCudaSession(lower_for_host(tmp_path / "exact" / "model.onnx"), HostDevice(), HostRuntime())
     prompts = [np.random.default_rng(7).integers(5, config.vocab_size, size).tolist() for size in (5, 90, 33)]

@@ -73,7 +73,7 @@ def test_onnx_runtime_does_check_types():
 
 def test_inputs_are_those_of_the_contract():
     graph = lowered("f16", None).graph
-    found = {
+    shapes = {
         value.name: (
             onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type),
             [d.dim_value or d.dim_param for d in value.type.tensor_type.shape.dim],
@@ -81,7 +81,7 @@ def test_inputs_are_those_of_the_contract():
         for value in graph.input
     }
     pool = ("FLOAT16", ["num_blocks", 256, 1, 16])
-    assert found == {
+    assert shapes == {
         "input_ids": ("INT64", ["num_tokens"]),
         "position_ids": ("INT64", ["num_tokens"]),
         "cumulative_sequence_length": ("INT32", ["batch_plus_1"]),
@@ -103,16 +103,16 @@ def test_inputs_are_those_of_the_contract():
 @pytest.mark.parametrize(("element_type", "kv_cache"), VARIANTS)
 def test_node_inputs_stand_where_the_schema_has_them(element_type: str, kv_cache: str | None):
     graph = lowered(element_type, kv_cache).graph
-    names = [one.name for one in schema().inputs]
+    names = [parameter.name for parameter in schema().inputs]
     assert len(names) == NUM_INPUTS
     for layer, node in enumerate(attentions(graph)):
-        given = dict(zip(names, node.input, strict=True))
+        inputs = dict(zip(names, node.input, strict=True))
         for name in STEP_INPUTS:
-            assert given[name] == name
-        assert (given["key_cache"], given["value_cache"]) == (f"key_cache.{layer}", f"value_cache.{layer}")
+            assert inputs[name] == name
+        assert (inputs["key_cache"], inputs["value_cache"]) == (f"key_cache.{layer}", f"value_cache.{layer}")
         absent = {"cos_cache", "sin_cache", "head_sink", "q_norm_weight", "k_norm_weight"}
-        assert {name for name in absent if given[name]} == set()
-        assert bool(given["k_scale"]) == bool(given["v_scale"]) == (kv_cache in ("i8", "f8"))
+        assert {name for name in absent if inputs[name]} == set()
+        assert bool(inputs["k_scale"]) == bool(inputs["v_scale"]) == (kv_cache in ("i8", "f8"))
         assert len(node.output) == 1
 
 
@@ -121,8 +121,8 @@ def test_sinks_stand_where_the_schema_has_them_in_the_type_of_queries(element_ty
     decoder = small_decoder(element_type, softcap=0.0, has_sinks=True)
     proto = ir.to_proto(lower_for_cuda(decoder, 256, None))
     onnx.checker.check_model(proto)
-    place = [one.name for one in schema().inputs].index("head_sink")
-    tensors = {one.name: one for one in proto.graph.initializer}
+    place = [parameter.name for parameter in schema().inputs].index("head_sink")
+    tensors = {initializer.name: initializer for initializer in proto.graph.initializer}
     wanted = {"f32": "FLOAT16", "bf16": "BFLOAT16"}[element_type]
     for layer, node in zip(decoder.layers, attentions(proto.graph), strict=True):
         tensor = tensors[node.input[place]]
@@ -149,20 +149,24 @@ def test_attributes_are_known_to_the_schema_and_mean_the_same():
     known = schema().attributes
     for cache in (None, "i8"):
         for node in attentions(lowered("f16", cache).graph):
-            given = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
-            assert given.keys() <= known.keys()
+            attributes = {
+                attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute
+            }
+            assert attributes.keys() <= known.keys()
             quantized = {"k_quant_type": b"PER_TENSOR", "v_quant_type": b"PER_TENSOR"}
-            assert given.items() >= (quantized if cache else {}).items()
+            assert attributes.items() >= (quantized if cache else {}).items()
     first, second = attentions(lowered("f16", None).graph)
-    given = {one.name: onnx.helper.get_attribute_value(one) for one in second.attribute}
-    assert given == {
+    attributes = {
+        attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in second.attribute
+    }
+    assert attributes == {
         "num_heads": 2,
         "kv_num_heads": 1,
         "scale": 0.25,
         "softcap": 20.0,
         "local_window_size": 24,
     }
-    assert {one.i for one in first.attribute if one.name == "local_window_size"} == {-1}
+    assert {attribute.i for attribute in first.attribute if attribute.name == "local_window_size"} == {-1}
 
 
 def test_nothing_computes_a_shape():
@@ -194,13 +198,13 @@ def test_rotary_embedding_turns_tokens_where_they_lie():
 
 def run_first_inputs(proto: onnx.ModelProto, op_type: str, feed: dict[str, np.ndarray]) -> list[np.ndarray]:
     """What the first node of that type is given as queries, keys and values."""
-    node = next(one for one in proto.graph.node if one.op_type == op_type)
+    node = next(candidate for candidate in proto.graph.node if candidate.op_type == op_type)
     wanted = list(node.input[:3])
     kept = proto.graph.node[: list(proto.graph.node).index(node)]
     del proto.graph.output[:]
     proto.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
     del proto.graph.node[len(kept) :]
-    inputs = [one for one in proto.graph.input if one.name in feed]
+    inputs = [value for value in proto.graph.input if value.name in feed]
     del proto.graph.input[:]
     proto.graph.input.extend(inputs)
     del proto.graph.value_info[:]

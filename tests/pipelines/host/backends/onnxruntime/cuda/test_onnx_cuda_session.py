@@ -225,8 +225,8 @@ def test_a_step_without_logits_fills_the_cache(session):
 
 def test_a_decoding_shape_gets_a_graph_id_and_keeps_it(opened):
     session, runtime, _ = opened
-    for one in LIFE[:2]:
-        session.run(step_of(*one))
+    for sequences in LIFE[:2]:
+        session.run(step_of(*sequences))
     assert runtime.graph_ids == [NO_GRAPH, 1]
     for _ in range(RUNS_TO_CAPTURE):
         session.run(step_of(*LIFE[1]))
@@ -380,7 +380,7 @@ def test_close_frees_the_cache_and_may_come_twice(tmp_path):
 
 def test_a_failed_step_leaves_the_session_usable(opened):
     session, runtime, _ = opened
-    first, second = (np.array(session.run(step_of(*one))) for one in LIFE[:2])
+    first, second = (np.array(session.run(step_of(*sequences))) for sequences in LIFE[:2])
 
     def fail(graph_id: int) -> None:
         raise RuntimeError("INVALID_ARGUMENT : something about one step")

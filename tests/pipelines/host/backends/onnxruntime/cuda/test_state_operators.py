@@ -68,16 +68,16 @@ def inputs_of(kernels):
 
 
 def test_a_node_computes_rows_of_sixteen_bits_and_writes_its_state(session, kernels):
-    given = inputs_of(kernels)
-    (mixed,) = session.run(None, given)
-    rows = np.concatenate([np.zeros((KERNEL - 1, CHANNELS)), given["rows"][0]])
+    inputs = inputs_of(kernels)
+    (mixed,) = session.run(None, inputs)
+    rows = np.concatenate([np.zeros((KERNEL - 1, CHANNELS)), inputs["rows"][0]])
     expected = [
-        (rows[token : token + KERNEL].T * given["weight"][:, 0]).sum(1) + given["bias"]
+        (rows[token : token + KERNEL].T * inputs["weight"][:, 0]).sum(1) + inputs["bias"]
         for token in range(TOKENS)
     ]
     np.testing.assert_allclose(mixed[0], expected, atol=1e-5)
-    np.testing.assert_array_equal(given["states"][1], rows[-KERNEL:].T)
-    assert not given["states"][0].any()
+    np.testing.assert_array_equal(inputs["states"][1], rows[-KERNEL:].T)
+    assert not inputs["states"][0].any()
 
 
 @pytest.mark.parametrize(

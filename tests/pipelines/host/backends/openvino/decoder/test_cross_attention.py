@@ -55,9 +55,9 @@ def wanted(whisper):
 def test_tokens_equal_transformers(name, decoder, wanted):
     session = ENGINES[name](decoder)
     engine = engine_over(session, 11 if session.shape.block_tokens == 16 else 8)
-    found, counts = run_together(engine, CASES), engine.counts()
+    texts, counts = run_together(engine, CASES), engine.counts()
     session.close()
-    assert found == wanted
+    assert texts == wanted
     assert (session.shape.encoder_hidden_size, session.shape.max_encoder_states) == (WIDTH, 50)
     assert counts.blocks_used == 0
     assert counts.preemptions > 5

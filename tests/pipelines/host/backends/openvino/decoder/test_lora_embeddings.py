@@ -56,26 +56,26 @@ def right(adapter: int) -> np.ndarray:
 
 def steps(compute):
     """`compute` of a step's inputs gives the logits of each of six tokens' own adapter; the sixth is padding."""
-    given: dict[str, np.ndarray] = {}
-    inputs = AdapterInputs(SHAPES, given.__setitem__)
+    inputs_of_step: dict[str, np.ndarray] = {}
+    inputs = AdapterInputs(SHAPES, inputs_of_step.__setitem__)
     for number, weights in HELD.items():
         inputs.put(number, weights)
     for adapters, num_new in (([], []), ([3, 0, 1], [1, 2, 2]), ([2, 3], [3, 2]), ([], []), ([2], [5])):
         more = inputs.of(np.array(adapters, np.int32), np.cumsum([0, *num_new]), len(IDS), ROWS)
         whose = np.array([*np.repeat(adapters, num_new), 0, 0, 0, 0, 0, 0][: len(IDS)], int)
         wanted = [right(adapter)[place] for place, adapter in enumerate(whose[ROWS])]
-        np.testing.assert_allclose(compute(given | more), wanted, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(compute(inputs_of_step | more), wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "float16 table"])
 def test_openvinos_ends_are_found_by_what_they_read(half):
     ids = ops.parameter([-1], np.int64, name="input_ids")
     rows = ops.parameter([-1], np.int64, name="logit_indices")
-    for each in (ids, rows):
-        each.output(0).set_names({each.get_friendly_name()})
+    for parameter in (ids, rows):
+        parameter.output(0).set_names({parameter.get_friendly_name()})
     table = ops.convert(ops.constant(TABLE.astype(np.float16)), "f32") if half else ops.constant(TABLE)
-    one = ops.convert(ops.unsqueeze(ids, np.int64(1)), "i32")
-    state = ops.gather(table, one, ops.constant(0))
+    columns = ops.convert(ops.unsqueeze(ids, np.int64(1)), "i32")
+    state = ops.gather(table, columns, ops.constant(0))
     taken = ops.gather(state, rows, ops.constant(0))
     cap = ops.constant(np.array(CAP, np.float32))
     logits = ops.matmul(taken, ops.constant(WEIGHT), False, True)
@@ -113,8 +113,8 @@ def onnx_model(form: str) -> ir.Model:
     if form == "blocks":  # as a GGUF file's: codes and scales
         codes = op("Gather", const("t.int8", TABLE.reshape(VOCABULARY, 2, WIDTH // 2)), ids)
         scales = op("Gather", const("t.scales", np.ones((VOCABULARY, 2), np.float32)), ids)
-        found = op("Mul", codes, op("Unsqueeze", scales, const("axis", np.array([3]))))
-        state = op("Reshape", found, const("flat", np.array([1, -1, WIDTH])))
+        values = op("Mul", codes, op("Unsqueeze", scales, const("axis", np.array([3]))))
+        state = op("Reshape", values, const("flat", np.array([1, -1, WIDTH])))
     else:
         state = op("Gather", const("lm_head.weight", TABLE), ids)
     taken = op("Gather", state, rows, axis=1)
@@ -152,9 +152,9 @@ def test_a_head_whose_product_is_the_output_itself_has_room():
     model.graph.remove(last, safe=True)
     assert [*onnx_ends.add_lora_embeddings(model.graph, frozenset({"lm_head"}))] == ["lm_head"]
     session = ort.InferenceSession(ir.to_proto(model).SerializeToString(), providers=["CPUExecutionProvider"])
-    given = {name: each for name, each in empty().items() if name.endswith("lm_head")}
-    found = session.run(["logits"], {"input_ids": IDS[None], "logits_indices": ROWS, **given})[0]
-    np.testing.assert_allclose(found[0], TABLE[IDS][ROWS] @ WEIGHT.T, rtol=1e-4, atol=1e-4)
+    arrays = {name: array for name, array in empty().items() if name.endswith("lm_head")}
+    logits = session.run(["logits"], {"input_ids": IDS[None], "logits_indices": ROWS, **arrays})[0]
+    np.testing.assert_allclose(logits[0], TABLE[IDS][ROWS] @ WEIGHT.T, rtol=1e-4, atol=1e-4)
 
 
 def test_without_targets_at_the_ends_graphs_stay_as_they_are():

@@ -94,9 +94,9 @@ def test_the_attention_node_is_the_one_that_the_transformation_writes(exported, 
     written = read_onnx(exported_onnx("mistral")).model
     window = 10  # which the transformation leaves as a product of constants
     for theirs, ours in zip(attention_nodes(transformed), attention_nodes(written), strict=True):
-        wanted, given = told(theirs), told(ours)
-        assert given[window] == (*wanted[window][:3], 24)
-        assert given[:window] + given[window + 1 :] == wanted[:window] + wanted[window + 1 :]
+        wanted, ours_told = told(theirs), told(ours)
+        assert ours_told[window] == (*wanted[window][:3], 24)
+        assert ours_told[:window] + ours_told[window + 1 :] == wanted[:window] + wanted[window + 1 :]
 
 
 @pytest.mark.parametrize(("family", "tolerance"), [("llama", 5e-4), ("qwen3", 2e-2)])
@@ -157,7 +157,7 @@ def test_half_precision_exports_give_nearly_the_same_logits(element_type):
             "CPU",
             {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"},
         )
-        given = {
+        feed = {
             "input_ids": np.arange(5, dtype=np.int64),
             "position_ids": np.arange(5, dtype=np.int64),
             "past_lens": np.zeros(1, np.int32),
@@ -169,8 +169,8 @@ def test_half_precision_exports_give_nearly_the_same_logits(element_type):
         }
         for port in compiled.inputs:
             if "_cache." in port.any_name:
-                given[port.any_name] = np.zeros([1, 1, 32, 16], np.float32)
-        return compiled(given)[0]
+                feed[port.any_name] = np.zeros([1, 1, 32, 16], np.float32)
+        return compiled(feed)[0]
 
     exact, rounded = logits(without_cap()), logits(without_cap(element_type))
     assert (exact.shape, exact.dtype, rounded.dtype) == ((2, 96), np.float32, np.float32)
@@ -258,8 +258,8 @@ def test_block_weights_are_read_as_they_are_meant(bits, zeros, tmp_path):
     rewrite_compressed_weights(model.graph)
     assert any(node.op_type == BLOCK_MATMUL for node in model.graph) is ((bits, zeros) != (4, "odd"))
     exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
-    given = ov.Core().compile_model(page_decoder(decoder).model, "CPU", exact)(rows)[0]
-    np.testing.assert_allclose(given, rows @ weight.T, rtol=1e-3, atol=1e-3)
+    product = ov.Core().compile_model(page_decoder(decoder).model, "CPU", exact)(rows)[0]
+    np.testing.assert_allclose(product, rows @ weight.T, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("bits", [4, 8])
@@ -276,14 +276,14 @@ def test_float_zero_points_become_sums_of_blocks_where_the_device_sums_in_int8(b
         model, weight = block_product(bits, "float32")
         return page_decoder(DecoderModel(model, tmp_path, [], 0, 0, "f32"), None, int8_sums).model, weight
 
-    assert [subtracted(paged(given)[0]) for given in (False, True)] == [1, 1], "a small product stays"
+    assert [subtracted(paged(summed)[0]) for summed in (False, True)] == [1, 1], "a small product stays"
     monkeypatch.setattr(from_onnx, "LEAST_SUMMED", 1)
     model, weight = paged(True)
     assert subtracted(model) == 0
     rows = RNG.normal(size=(1, 3, 64)).astype(np.float32)
     exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
-    given = ov.Core().compile_model(model, "CPU", exact)(rows)[0]
-    np.testing.assert_allclose(given, rows @ weight.T, rtol=1e-3, atol=1e-3)
+    product = ov.Core().compile_model(model, "CPU", exact)(rows)[0]
+    np.testing.assert_allclose(product, rows @ weight.T, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -51,16 +51,16 @@ def test_a_step_s_arrays_stay_as_they_are(compiled):
 
 
 def test_what_is_given_is_read_until_the_next(compiled):
-    request, given = Request(compiled), np.array([100])
+    request, array = Request(compiled), np.array([100])
     request.sums(1, 2)
     request.inputs.give("more", np.array(1000))
     assert request.result() == [1001, 1002]
-    request.inputs.give("ids", given)
+    request.inputs.give("ids", array)
     assert request.result() == [1100]
-    given[0] = 200
+    array[0] = 200
     assert request.result() == [1200]
     assert request.sums(3) == [3]
-    assert given.tolist() == [200]
+    assert array.tolist() == [200]
 
 
 def test_large_ones_are_read_where_they_are(compiled):

@@ -131,8 +131,8 @@ def test_a_head_of_few_bits_does_not_round_what_it_reads(kind, grouped):
     compute_logits_in_float32(model, rounds=True)
     compiled = ov.Core().compile_model(model, "CPU")
     rows = RNG.normal(size=(4, INNER)).astype(np.float32)
-    given = compiled([rows, np.arange(4)])[0]
-    np.testing.assert_allclose(given, rows @ exact.astype(np.float32).T, rtol=1e-4, atol=1e-4)
+    logits = compiled([rows, np.arange(4)])[0]
+    np.testing.assert_allclose(logits, rows @ exact.astype(np.float32).T, rtol=1e-4, atol=1e-4)
     weights = {constant.get_rt_info()["runtimePrecision"].astype(str) for constant in _constants(compiled)}
     assert kind in weights  # which it still reads as they are
 

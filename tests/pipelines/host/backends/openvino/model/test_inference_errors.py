@@ -19,13 +19,13 @@ def summing(request):
 
 
 def test_a_run_after_one_that_succeeded_is_an_error_of_its_own(summing):
-    made, run = summing.create_infer_request(), inference_of(summing)
+    request, run = summing.create_infer_request(), inference_of(summing)
 
     def total(*lengths):
         for index, length in enumerate(lengths):
-            made.set_input_tensor(index, ov.Tensor(np.ones(length, np.float32)))
-        run(made)
-        return made.get_output_tensor(0).data.tolist()
+            request.set_input_tensor(index, ov.Tensor(np.ones(length, np.float32)))
+        run(request)
+        return request.get_output_tensor(0).data.tolist()
 
     assert total(3, 3) == [2, 2, 2]
     with pytest.raises(RuntimeError, match="mismatch"):

@@ -45,7 +45,7 @@ def openvino_model() -> ov.Model:
     v = ops.matmul(rows, turned, False, True, name=f"{layer}.v_proj/aten::linear/MatMul")
     head = ops.matmul(rows, ops.constant(W), False, False, name="__module.lm_head/aten::linear/MatMul")
     return ov.Model(
-        [ops.result(each, name=name) for each, name in ((q, "q"), (v, "v"), (scores, "s"), (head, "h"))],
+        [ops.result(output, name=name) for output, name in ((q, "q"), (v, "v"), (scores, "s"), (head, "h"))],
         [rows],
     )
 
@@ -87,12 +87,12 @@ def feed(
     num_new: list[int],
     dtype: np.dtype = FLOAT32,
 ):
-    given: dict[str, np.ndarray] = {}
-    inputs = AdapterInputs(shapes, given.__setitem__, dtype=dtype)
+    fed: dict[str, np.ndarray] = {}
+    inputs = AdapterInputs(shapes, fed.__setitem__, dtype=dtype)
     for number, weights in held.items():
         inputs.put(number, weights)
     starts = np.cumsum([0, *num_new])
-    return given | inputs.of(np.array(adapters, np.int32), starts, len(X), ALL_ROWS) | given
+    return fed | inputs.of(np.array(adapters, np.int32), starts, len(X), ALL_ROWS) | fed
 
 
 def test_openvino_products_of_layers_get_room_whatever_way_their_weight_lies():
@@ -101,14 +101,14 @@ def test_openvino_products_of_layers_get_room_whatever_way_their_weight_lies():
     shapes = openvino_linears.add_lora(model, ALL)
     assert shapes == dict.fromkeys(names, LinearShape(8, 12))
     compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    one, two = adapter(names[0], 2, 12), adapter(names[1], 3, 12)
+    first, two = adapter(names[0], 2, 12), adapter(names[1], 3, 12)
     for adapters, num_new in (([], []), ([1, 0, 2], [2, 1, 1])):  # the fifth token is padding
-        given = feed(shapes, {1: one, 2: two}, adapters, num_new)
-        found = compiled({"rows": X[:, None], **given})
-        q, v, head = (found[name][:, 0] for name in (0, 1, 3))
+        inputs = feed(shapes, {1: first, 2: two}, adapters, num_new)
+        products = compiled({"rows": X[:, None], **inputs})
+        q, v, head = (products[name][:, 0] for name in (0, 1, 3))
         wanted_q, wanted_v = X @ W, X @ W
         if adapters:
-            wanted_q[:2] += more(one, names[0], X[:2])
+            wanted_q[:2] += more(first, names[0], X[:2])
             wanted_v[3:4] += more(two, names[1], X[3:4])
         np.testing.assert_allclose(q, wanted_q, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(v, wanted_v, rtol=1e-4, atol=1e-4)
@@ -116,24 +116,27 @@ def test_openvino_products_of_layers_get_room_whatever_way_their_weight_lies():
 
 
 @pytest.mark.parametrize(
-    "element", [ov.Type.bf16, ov.Type.f16, ov.Type.f32], ids=lambda each: each.to_string()
+    "element", [ov.Type.bf16, ov.Type.f16, ov.Type.f32], ids=lambda element_type: element_type.to_string()
 )
 def test_adapters_are_read_in_the_type_in_which_a_model_computes(monkeypatch, element):
     monkeypatch.setattr(openvino_linears, "inference_type", lambda precision: element)
     model, name = openvino_model(), "layers.3.self_attn.q_proj"
     shapes = openvino_linears.add_lora(model, frozenset({"q_proj"}))
     dtype = openvino_linears.narrow_adapters(model, None)
-    types = {each.any_name: each.get_element_type() for each in model.inputs}
-    given = (f"adapters.a.{name}", f"adapters.b.{name}")
-    assert types == {"adapters.slot": ov.Type.f32, **dict.fromkeys(given, element)} | {"rows": ov.Type.f32}
+    types = {port.any_name: port.get_element_type() for port in model.inputs}
+    names_of_weights = (f"adapters.a.{name}", f"adapters.b.{name}")
+    assert types == {"adapters.slot": ov.Type.f32, **dict.fromkeys(names_of_weights, element)} | {
+        "rows": ov.Type.f32
+    }
     weights = adapter(name, 2, 12)
     inputs = feed(shapes, {1: weights}, [1], [5], dtype)
     tensors = {name: to_tensor(name, array) for name, array in {"rows": X[:, None], **inputs}.items()}
-    found = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(tensors)["q"][:, 0]
+    product = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(tensors)["q"][:, 0]
     a, b = (
-        each.astype(dtype).astype(np.float32) for each in (weights.linears[name].a, weights.linears[name].b)
+        matrix.astype(dtype).astype(np.float32)
+        for matrix in (weights.linears[name].a, weights.linears[name].b)
     )
-    np.testing.assert_allclose(found, X @ W + X @ a.T @ b.T, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(product, X @ W + X @ a.T @ b.T, rtol=1e-4, atol=1e-4)
 
 
 def test_no_step_converts_adapters():
@@ -170,12 +173,12 @@ def test_onnx_products_are_found_by_the_names_of_weights_or_nodes(weight, node, 
     shapes = onnx_linears.add_lora(model.graph, ALL)
     assert shapes == {linear: LinearShape(8, 12)}
     weights = adapter(linear, 2, 12)
-    given = feed(shapes, {7: weights}, [7, 0], [3, 2])
-    found = compute(model, given)
+    inputs = feed(shapes, {7: weights}, [7, 0], [3, 2])
+    product = compute(model, inputs)
     wanted = X @ W
     wanted[:3] += more(weights, linear, X[:3])
-    np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(found[1], X @ W, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(product[0], wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(product[1], X @ W, rtol=1e-4, atol=1e-4)
 
 
 def test_products_that_a_gguf_file_joins_are_found_where_they_are_split():
@@ -202,28 +205,30 @@ def test_a_module_that_is_called_twice_is_one_product():
     )
     shapes = onnx_linears.add_lora(graph.graph, ALL)
     rows = ops.parameter([-1, 1, 8], np.float32, name="rows")
-    made = [ops.matmul(rows, ops.constant(W), False, False, name=f"model.{name}/{place}") for place in "ab"]
-    model = ov.Model([ops.result(each) for each in made], [rows])
+    products = [
+        ops.matmul(rows, ops.constant(W), False, False, name=f"model.{name}/{place}") for place in "ab"
+    ]
+    model = ov.Model([ops.result(product) for product in products], [rows])
     assert openvino_linears.add_lora(model, ALL) == shapes == {name: LinearShape(8, 12)}
     weights = adapter(name, 2, 12)
-    given = feed(shapes, {1: weights}, [1], [5])
+    inputs = feed(shapes, {1: weights}, [1], [5])
     compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     both = [
-        *compute(graph, given),
-        *(each[:, 0] for each in compiled({"rows": X[:, None], **given}).values()),
+        *compute(graph, inputs),
+        *(output[:, 0] for output in compiled({"rows": X[:, None], **inputs}).values()),
     ]
-    for found in both:
-        np.testing.assert_allclose(found, X @ W + more(weights, name, X), rtol=1e-4, atol=1e-4)
+    for output_rows in both:
+        np.testing.assert_allclose(output_rows, X @ W + more(weights, name, X), rtol=1e-4, atol=1e-4)
 
 
 def test_a_graph_without_targets_gets_nothing_and_one_without_products_is_refused():
     model = openvino_model()
-    before = [each.get_friendly_name() for each in model.get_ordered_ops()]
+    before = [node.get_friendly_name() for node in model.get_ordered_ops()]
     assert openvino_linears.add_lora(model, frozenset({"k_proj"})) == {}
-    assert [each.get_friendly_name() for each in model.get_ordered_ops()] == before
+    assert [node.get_friendly_name() for node in model.get_ordered_ops()] == before
     graph = onnx_graph([("model.layers.0.self_attn.q_proj.weight", "")]).graph
     assert onnx_linears.add_lora(graph, frozenset({"k_proj"})) == {}
-    assert [each.name for each in graph.inputs] == ["x"]
+    assert [value.name for value in graph.inputs] == ["x"]
     with pytest.raises(ModelError, match="none of its linear layers is named as the `targets`"):
         check_linears(Path("model.onnx"), {})
     with pytest.raises(ModelError, match="attends to an encoder"):

@@ -88,9 +88,9 @@ def test_a_warm_decoder_has_written_to_no_page_of_its_weights_and_holds_none_tha
     session = OpenVINOSession(DEMO / "model.onnx")
     session.reserve(16, 1)
     session.allocate(4)
-    found = pages_of(DEMO / "model.onnx.data")
-    assert (found["Anonymous"], found["Private_Dirty"]) == (0, 0)
-    assert found["Size"] > 0
+    pages = pages_of(DEMO / "model.onnx.data")
+    assert (pages["Anonymous"], pages["Private_Dirty"]) == (0, 0)
+    assert pages["Size"] > 0
     resident = pages_of(DEMO / "model.onnx.data")["Rss"]
     assert session._files[0].bytes.sum() > 0
     assert pages_of(DEMO / "model.onnx.data")["Rss"] > 2 * resident

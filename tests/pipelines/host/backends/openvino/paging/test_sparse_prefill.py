@@ -60,7 +60,7 @@ def expected(state, chunk: int):
 
     model = LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
     assert model.load_state_dict(
-        {name: torch.tensor(each) for name, each in state.items()}, strict=False
+        {name: torch.tensor(weight) for name, weight in state.items()}, strict=False
     ) == ([], [])
     row, column = np.arange(len(PROMPT))[:, None], np.arange(len(PROMPT))
     start = row // chunk * chunk

@@ -51,15 +51,15 @@ def store(tmp_path):
 @pytest.fixture
 def reads(monkeypatch):
     """The models that were read from their own files."""
-    found = []
+    files = []
     read = prepared_decoder.read_decoder
 
     def counted(path, *settings):
-        found.append(path)
+        files.append(path)
         return read(path, *settings)
 
     monkeypatch.setattr(prepared_decoder, "read_decoder", counted)
-    return found
+    return files
 
 
 @pytest.fixture(params=after(1, ["onnx", "openvino", "gguf"]))

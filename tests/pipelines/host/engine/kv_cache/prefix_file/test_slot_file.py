@@ -70,11 +70,11 @@ def test_nothing_torn_is_given_back_whichever_byte_is_wrong(path):
     for place in sorted(set().union(*unused, *used, range(len(whole) - 3 * SLOT_BYTES, len(whole)))):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x41]) + whole[place + 1 :])
         file = opened(path)
-        found = contents(file)
+        readable = contents(file)
         file.close()
-        assert found.items() <= WRITTEN.items(), place
+        assert readable.items() <= WRITTEN.items(), place
         in_use = HEADER_BYTES <= place < HEADER_BYTES + 96 or place >= len(whole) - 3 * SLOT_BYTES
-        assert len(found) >= (1 if in_use else 0)
+        assert len(readable) >= (1 if in_use else 0)
 
 
 def test_nothing_cut_is_given_back_wherever_the_file_ends(path):
@@ -213,11 +213,11 @@ def test_a_writer_that_is_killed_leaves_nothing_false(tmp_path):
             assert writer.stdout.readline() == b"begun\n"
             writer.kill()
         file = SlotFile(path, {}, 65536, 1 << 20)
-        found = [each for each in file.stored() if file.read(each.slot, each.name, into)]
-        for each in found:
-            assert file.read(each.slot, each.name, into)
-            assert (into == int.from_bytes(each.name, "little")).all()
-        assert len(found) >= file.num_slots - 2
+        readable = [slot for slot in file.stored() if file.read(slot.slot, slot.name, into)]
+        for slot_of_it in readable:
+            assert file.read(slot_of_it.slot, slot_of_it.name, into)
+            assert (into == int.from_bytes(slot_of_it.name, "little")).all()
+        assert len(readable) >= file.num_slots - 2
         file.close()
 
 

@@ -228,11 +228,12 @@ def begins(cut, whole):
     """Whether a value is the beginning of another one: its last member or item may be cut."""
     if isinstance(cut, dict | list) and type(cut) is type(whole):
         pairs = zip(
-            *(list(each.items() if isinstance(each, dict) else each) for each in (cut, whole)), strict=False
+            *(list(value.items() if isinstance(value, dict) else value) for value in (cut, whole)),
+            strict=False,
         )
         *others, (last, of) = list(pairs) or [("", "")]
         return (
-            len(cut) <= len(whole) and all(one == other for one, other in others) and _last_begins(last, of)
+            len(cut) <= len(whole) and all(ours == other for ours, other in others) and _last_begins(last, of)
         )
     return str(whole).startswith(str(cut))
 
@@ -248,13 +249,15 @@ def test_cut_at_every_character(name, text, content, calls, step):
     """What is found in the beginning of a text is a beginning of what is found in all of it, or content."""
     whole = parse(name, [text])[1]
     for at in range(len(text), -1, -step):
-        shown, found = parse(name, [text[:at]])
-        assert parse(name, list(text[:at])) == (shown, found), at
-        assert [name for name, _ in found] == [name for name, _ in whole[: len(found)]], at
-        values = [(json.loads(arguments), json.loads(whole[i][1])) for i, (_, arguments) in enumerate(found)]
-        assert all(begins(*each) for each in values), at
-        assert all(arguments == whole[i][1] for i, (_, arguments) in enumerate(found[:-1])), at
-        if not found:
+        shown, calls_found = parse(name, [text[:at]])
+        assert parse(name, list(text[:at])) == (shown, calls_found), at
+        assert [name for name, _ in calls_found] == [name for name, _ in whole[: len(calls_found)]], at
+        values = [
+            (json.loads(arguments), json.loads(whole[i][1])) for i, (_, arguments) in enumerate(calls_found)
+        ]
+        assert all(begins(*pair) for pair in values), at
+        assert all(arguments == whole[i][1] for i, (_, arguments) in enumerate(calls_found[:-1])), at
+        if not calls_found:
             assert shown == text[:at]
 
 
