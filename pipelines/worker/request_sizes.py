@@ -19,7 +19,15 @@ def is_long(request: Any) -> bool:
 
 def num_chars(request: Any) -> int:
     """Characters of the texts of a request, and its token ids."""
-    return sum(map(len, _texts(request))) if isinstance(request, PromptInput) else 0
+    if not isinstance(request, PromptInput):
+        return 0
+    return sum(map(len, _texts(request))) + _label_chars(request)
+
+
+def _label_chars(request: PromptInput) -> int:
+    """Characters of the labels that a model is to find, which stand before each text."""
+    wanted = request.wanted if isinstance(request, PoolingInput) else None
+    return len(request.prompts) * sum(map(len, wanted.prompts)) if wanted else 0
 
 
 def _texts(request: PromptInput) -> Iterator[str | list[int]]:

@@ -16,7 +16,7 @@ from graphs.errors import listed
 from graphs.node import BodyContract, FilePath, Node
 from pipelines.base.errors import EngineError, RequestError
 from pipelines.host.engine.batching.tensor_engine import TensorEngine
-from pipelines.nodes.entities.span_search import find_spans
+from pipelines.nodes.entities.span_search import SpanSearch, find_spans
 from pipelines.nodes.entities.span_settings import SpanSettings, read_span_settings
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.tensors.infer import Infer, start_engine
@@ -59,12 +59,13 @@ class FindEntities(Node):
         """Raises RequestError for more spans than a request may have."""
         wanted: WantedEntities = call.request.wanted
         self._check_size(texts, len(wanted.names))
+        search = SpanSearch(wanted)
         first, *others = self._groups(texts)
         lengths = [len(text.ids) for text in texts]
         sent = call.infer(self.address, self._tensors(first, texts), text_lengths=lengths)
-        entities: Deferred[Found] = sent.map(self._reader(first, texts, wanted, {}))
+        entities: Deferred[Found] = sent.map(self._reader(first, texts, search, {}))
         for group in others:
-            entities = entities.map(self._next(call, group, texts, wanted))
+            entities = entities.map(self._next(call, group, texts, search))
         return entities.map(lambda by_text: FoundEntities([by_text[i] for i in range(len(texts))]))
 
     def start(self, body: Body) -> TensorEngine:
@@ -119,26 +120,26 @@ class FindEntities(Node):
         return tensors
 
     def _next(
-        self, call: Running, group: list[int], texts: list[MarkedText], wanted: WantedEntities
+        self, call: Running, group: list[int], texts: list[MarkedText], search: SpanSearch
     ) -> Callable[[Found], Deferred[Found]]:
         """What sends a further run once the one before it was read."""
 
         def send(found: Found) -> Deferred[Found]:
             sent = call.infer(self.address, self._tensors(group, texts))
-            return sent.map(self._reader(group, texts, wanted, found))
+            return sent.map(self._reader(group, texts, search, found))
 
         return send
 
     def _reader(
-        self, group: list[int], texts: list[MarkedText], wanted: WantedEntities, before: Found
+        self, group: list[int], texts: list[MarkedText], search: SpanSearch, before: Found
     ) -> Callable[[Tensors], Found]:
         """What reads the entities of a run, in a thread."""
 
         def read(outputs: Tensors) -> Found:
-            logits = self._by_text(next(iter(outputs.values())), len(group), len(wanted.names))
+            logits = self._by_text(next(iter(outputs.values())), len(group), len(search.wanted.names))
             of_words = self.settings.width is None
             entities = (
-                find_spans(numbers, texts[place], wanted, of_words)
+                find_spans(numbers, texts[place], search, of_words)
                 for place, numbers in zip(group, logits, strict=True)
             )
             return before | dict(zip(group, entities, strict=True))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from pydantic import Field
@@ -22,6 +23,10 @@ from pipelines.values.tasks import PoolingInput
 WORD = re.compile(r"\w+(?:[-_]\w+)*|\S")
 EMPTY = "[PAD]"
 """The word of a text without any, for a model reads at least one."""
+MAX_COUNTED_WORDS = 1 << 15
+"""Words of a text that are looked at, from the side that is kept: more than any model reads."""
+MAX_WORD_CHARS = 1024
+"""Characters of a word that become tokens: a blob without blanks may be all of a body."""
 MAX_PROMPT_CHARS = 1 << 23
 """Characters of the labels, before each text of a request, together."""
 
@@ -69,6 +74,7 @@ class MarkWords(TokenizerNode, Planning):
         before = [*chain(*((self.settings.entity, label) for label in wanted.prompts))]
         reader = _PromptReader(self.tokenizer, self.settings, [*before, self.settings.separator])
         most = self._most(request)
+        reader.check_labels(len(wanted.prompts), most)
         return [self._marked(reader, prompt, request, most) for prompt in request.prompts]
 
     def _most(self, request: PoolingInput) -> int | None:
@@ -82,22 +88,25 @@ class MarkWords(TokenizerNode, Planning):
     ) -> MarkedText:
         if prompt.text is None:
             raise RequestError("entities have places in a text; send the text, not token ids", "input")
-        words = [match.span() for match in WORD.finditer(prompt.text)]
+        words = words_of(prompt.text, request.truncate_left)
         may_cut = request.truncate_prompt_tokens is not None
         num_words = len(words)
         words = part_of(words, self.settings.max_words, request.truncate_left)
-        marked = reader.read(prompt.text, words)
-        if most is not None and len(marked.ids) > most:
-            words = reader.fitting(marked, most, request.truncate_left)
-            marked = reader.read(prompt.text, words)
+        encoding = reader.encode(prompt.text, words)
+        if most is not None and len(encoding.ids) > most:
+            words = reader.fitting(encoding, words, most, request.truncate_left)
+            encoding = reader.encode(prompt.text, words)
         if len(words) < num_words and not may_cut:
+            or_more = " or more" if num_words == MAX_COUNTED_WORDS else ""
             raise RequestError(
-                f"a text has {num_words} words, and {len(words)} of them fit with the labels: the model "
-                f"reads {self.settings.max_words} words" + (f" and {most} tokens" if most else "") + "; send "
+                f"a text has {num_words} words{or_more}, and {len(words)} of them fit with the labels: the "
+                f"model reads {self.settings.max_words} words"
+                + (f" and {most} tokens" if most else "")
+                + "; send "
                 "shorter texts or fewer labels, or allow them to be cut (`truncate_prompt_tokens`: -1)",
                 "input",
             )
-        return marked
+        return reader.marked(prompt.text, words, encoding)
 
 
 @dataclass(frozen=True)
@@ -108,21 +117,41 @@ class _PromptReader:
     settings: SpanSettings
     before: list[str]
 
-    def read(self, text: str, words: list[tuple[int, int]]) -> MarkedText:
-        """The tokens of the prompt and of these words."""
-        texts = [text[start:end] for start, end in words] or [EMPTY]
-        encoding = self.tokenizer.encode([*self.before, *texts], is_pretokenized=True)
+    def check_labels(self, num_labels: int, most: int | None) -> None:
+        """Raise RequestError where labels hold the token that stands before each, or leave no room for text.
+
+        Checked once for a request: else each of its texts would become tokens first.
+        """
+        ids = self._encoded(self.before).ids
+        if ids.count(self.tokenizer.token_to_id(self.settings.entity)) != num_labels:
+            raise RequestError(
+                f"`labels` may not contain {self.settings.entity}, the model's own token before each label",
+                "labels",
+            )
+        if most is not None and len(ids) >= most:
+            raise _no_room(most)
+
+    def encode(self, text: str, words: list[tuple[int, int]]) -> Any:
+        """The encoding of the prompt and of these words."""
+        texts = [text[start : min(end, start + MAX_WORD_CHARS)] for start, end in words] or [EMPTY]
+        return self._encoded([*self.before, *texts])
+
+    def _encoded(self, texts: list[str]) -> Any:
+        return self.tokenizer.encode_batch([texts], is_pretokenized=True)[0]  # a batch releases the GIL
+
+    def marked(self, text: str, words: list[tuple[int, int]], encoding: Any) -> MarkedText:
+        """A text as its tokens, of which this is the encoding."""
         skipped = self._num_words(encoding.word_ids)
         return MarkedText(
             text, encoding.ids, marks_of(encoding.word_ids, skipped, self.settings.pooling), words
         )
 
-    def fitting(self, marked: MarkedText, most: int, left: bool) -> list[tuple[int, int]]:
+    def fitting(
+        self, encoding: Any, words: list[tuple[int, int]], most: int, left: bool
+    ) -> list[tuple[int, int]]:
         """The words that have room in `most` tokens.  Raises RequestError where none has."""
-        numbers = self.tokenizer.encode(
-            [*self.before, *(marked.text[start:end] for start, end in marked.words)], is_pretokenized=True
-        ).word_ids
-        skipped, sizes = len(self.before), [0] * len(marked.words)
+        numbers = encoding.word_ids
+        skipped, sizes = len(self.before), [0] * max(len(words), 1)
         for number in numbers:
             if number is not None and number >= skipped:
                 sizes[number - skipped] += 1
@@ -134,14 +163,28 @@ class _PromptReader:
                 break
             num_fitting += 1
         if not num_fitting:
-            raise RequestError(
-                f"`labels` leave no room for a text: the model reads {most} tokens of both", "labels"
-            )
-        return part_of(marked.words, num_fitting, left)
+            raise _no_room(most)
+        return part_of(words, num_fitting, left)
 
     def _num_words(self, numbers: list[int | None]) -> int:
         """How many words of the prompt have tokens: a label of blanks has none."""
         return len({number for number in numbers if number is not None and number < len(self.before)})
+
+
+def _no_room(most: int) -> RequestError:
+    return RequestError(
+        f"`labels` leave no room for a text: the model reads {most} tokens of both; send fewer",
+        "labels",
+    )
+
+
+def words_of(text: str, left: bool) -> list[tuple[int, int]]:
+    """The places of the first words of a text, or with `left` of the last: MAX_COUNTED_WORDS at most."""
+    if not left:
+        return [match.span() for match in islice(WORD.finditer(text), MAX_COUNTED_WORDS)]
+    pieces = text.rsplit(None, MAX_COUNTED_WORDS)  # each but the first has a word or more
+    start = len(pieces[0]) if len(pieces) > MAX_COUNTED_WORDS else 0
+    return [*deque((match.span() for match in WORD.finditer(text, start)), MAX_COUNTED_WORDS)]
 
 
 def part_of(words: list[tuple[int, int]], most: int, left: bool) -> list[tuple[int, int]]:

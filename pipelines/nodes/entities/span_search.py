@@ -6,6 +6,7 @@ first, and of two that may not stand together the earlier in that order.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ Floats = NDArray[np.float32]
 Numbers = NDArray[np.intp]
 MAX_CANDIDATES = 20_000
 """The most spans of a text above the threshold."""
+MAX_REQUEST_CANDIDATES = 200_000
+"""The most of all texts of a request: each is compared with those taken before."""
 
 
 class Candidates(NamedTuple):
@@ -31,17 +34,35 @@ class Candidates(NamedTuple):
     scores: Floats
 
 
-def find_spans(
-    logits: Floats, marked: MarkedText, wanted: WantedEntities, of_words: bool
-) -> list[EntitySpan]:
+@dataclass
+class SpanSearch:
+    """What a request wants found, and how many spans above the threshold its texts have had so far."""
+
+    wanted: WantedEntities
+    num_candidates: int = 0
+
+    def count(self, number: int) -> None:
+        """Count those of one more text.  Raises RequestError for more than MAX_REQUEST_CANDIDATES."""
+        self.num_candidates += number
+        if self.num_candidates > MAX_REQUEST_CANDIDATES:
+            raise RequestError(
+                f"more than {MAX_REQUEST_CANDIDATES} spans of the texts are above a `threshold` of "
+                f"{self.wanted.threshold}; raise it, or send the texts in several requests",
+                "threshold",
+            )
+
+
+def find_spans(logits: Floats, marked: MarkedText, search: SpanSearch, of_words: bool) -> list[EntitySpan]:
     """The entities of one text, by their first word.
 
     logits: float32[words, width, labels] of the spans that begin at each word; with `of_words` float32[words,
     labels, 3]: whether a word begins, ends and belongs to an entity.  Words behind those of the text are
     padding.  Raises RequestError where too many spans are above the threshold.
     """
+    wanted = search.wanted
     find = candidates_of_words if of_words else candidates_of_spans
     candidates = find(logits[: len(marked.words)], wanted.threshold)
+    search.count(len(candidates.starts))
     entities = []
     for place in chosen(candidates, len(marked.words), wanted):
         start = marked.words[candidates.starts[place]][0]

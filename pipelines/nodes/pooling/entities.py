@@ -177,7 +177,8 @@ def _encoding(prompt: Prompt, tokenizer: Any) -> Any:
     """All tokens of a text, with their places.  Raises RequestError for token ids."""
     if prompt.text is None:
         raise RequestError("entities have places in a text; send the text, not token ids", "input")
-    return tokenizer.encode(prompt.text, add_special_tokens=prompt.add_special_tokens)
+    special = prompt.add_special_tokens
+    return tokenizer.encode_batch([prompt.text], add_special_tokens=special)[0]  # a batch releases the GIL
 
 
 def _pieces(text: str, tokens: Tokens, scores: Floats, encoding: Any, tokenizer: Any) -> list[WordPiece]:

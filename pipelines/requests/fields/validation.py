@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import ValidationError
@@ -10,6 +11,8 @@ from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 
 MAX_SHOWN_FAULTS = 3
+UNION_KIND = re.compile(r"(list|dict|function-\w+)\[.*\]")
+"""What pydantic puts into the path of a field with several types, as `labels.list[str].0`."""
 
 PLAIN = {
     "dict_type": "must be an object",
@@ -40,7 +43,8 @@ def from_validation(error: ValidationError, where: str = "") -> RequestError:
     """
     faults: list[Any] = list(error.errors(include_url=False, include_context=False))
     for fault in faults:
-        fault["loc"] = (where, *fault["loc"]) if where else fault["loc"]
+        path = [part for part in fault["loc"] if not (isinstance(part, str) and UNION_KIND.fullmatch(part))]
+        fault["loc"] = (where, *path) if where else (*path,)
     texts = [_fault_text(fault) for fault in faults[:MAX_SHOWN_FAULTS]]
     if len(faults) > len(texts):
         texts.append(f"and {len(faults) - len(texts)} more")

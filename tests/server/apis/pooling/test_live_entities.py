@@ -6,8 +6,15 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from live_app import answers
+
+from pipelines.base.errors import RequestError
+from pipelines.nodes.entities.mark_words import MAX_COUNTED_WORDS, words_of
+from pipelines.nodes.entities.span_search import MAX_REQUEST_CANDIDATES, SpanSearch, find_spans
+from pipelines.values.entity_values import MarkedText
+from pipelines.values.tasks import WantedEntities
 
 GLINER = Path(__file__).parents[3] / "fixtures/recorded/gliner"
 KINDS = ("span", "token")
@@ -90,9 +97,14 @@ def test_what_is_refused(ask):
             {"labels": ["x" * 2000]},
             {"labels": [str(i) for i in range(257)]},
             {"labels": {"a": "same", "b": "same"}},
+            {"labels": ["<<ENT>>", "person"]},
+            {"labels": {"person": "a <<ENT>> b"}},
+            {"labels": 3},
+            {"labels": {"a": 1}},
             {"labels": [f"label number {i}" for i in range(60)], "truncate_prompt_tokens": -1},
         ],
         "threshold": [{"threshold": 1.5}, {"labels": None, "threshold": 0.5}],
+        "labels.0": [{"labels": [None]}, {"labels": [["a"]]}],
         "flat_ner": [{"flat_ner": "perhaps"}],
         "input": [{"input": "word " * 31}, {"input": [1, 2]}],
         "task": [{"task": "embed"}],
@@ -117,3 +129,41 @@ def test_long_texts_are_cut_or_refused_and_other_ways_of_finding_are_refused(ask
     assert strategy.status == 422
     assert "aggregation_strategy" in strategy.json["error"]
     assert (relations.status, relations.error["param"]) == (400, "relations")
+
+
+def test_labels_that_hold_the_models_token_are_refused_by_models_of_words_too(ask):
+    """Their numbers would be read as those of other labels."""
+    (reply,) = ask(("/gliner", {"model": "token", "text": "Ada", "labels": ["<<ENT>>", "person"]}))
+    assert (reply.status, reply.error["param"]) == (400, "labels")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_and_texts_of_a_whole_body(ask, kind):
+    """A text of which the model reads little costs little, and what is read stays the same."""
+    blob, wanted = "_-" * 400_000, {"model": kind, "labels": ["person"], "threshold": 0}
+    replies = ask(
+        ("/gliner", {**wanted, "text": f"Ada of {blob}"}),
+        ("/gliner", {**wanted, "text": "Ada of " * 100_000}),
+        ("/gliner", {**wanted, "text": "Ada of " * 15}),
+        ("/pooling", {**wanted, "input": "Ada of " * 100_000}),
+    )
+    assert [reply.status for reply in replies] == [200, 200, 200, 400]
+    assert max(entity["end"] for entity in replies[0].json["entities"]) <= 6  # the blob has too many tokens
+    assert replies[1].json == replies[2].json
+    assert "32768 words or more" in replies[3].error["message"]
+
+
+def test_the_words_at_the_end_of_a_long_text():
+    text = "one two " * MAX_COUNTED_WORDS + "three-four, five"
+    words = words_of(text, left=True)
+    assert len(words) == MAX_COUNTED_WORDS
+    assert [text[start:end] for start, end in words[-4:]] == ["two", "three-four", ",", "five"]
+    assert words_of("  a  b ", left=True) == words_of("  a  b ", left=False) == [(2, 3), (5, 6)]
+
+
+def test_candidates_of_all_texts_of_a_request_are_bounded():
+    wanted = WantedEntities(("a",), ("a",), threshold=0.0, flat=False)
+    search = SpanSearch(wanted, num_candidates=MAX_REQUEST_CANDIDATES - 1)
+    text = MarkedText("x y", [1, 2], [1, 2], [(0, 1), (2, 3)])
+    with pytest.raises(RequestError, match="of the texts are above a `threshold` of 0.0"):
+        find_spans(np.ones((2, 1, 1), np.float32), text, search, of_words=False)
