@@ -24,7 +24,7 @@ WORD = re.compile(r"\w+(?:[-_]\w+)*|\S")
 EMPTY = "[PAD]"
 """The word of a text without any, for a model reads at least one."""
 MAX_COUNTED_WORDS = 1 << 15
-"""Words of a text that are looked at, from the side that is kept: more than any model reads."""
+"""Words of a text that are looked at, from its first or its last: more than any model reads."""
 MAX_WORD_CHARS = 1024
 """Characters of a word that become tokens: a blob without blanks may be all of a body."""
 MAX_PROMPT_CHARS = 1 << 23

@@ -21,6 +21,7 @@ PLAIN = {
     "list_type": "must be a list",
     "bool_type": "must be true or false",
     "bool_parsing": "must be true or false",
+    "int_type": "must be an integer",
     "int_parsing": "must be an integer",
     "int_parsing_size": "must be an integer",
     "float_parsing": "must be a number",

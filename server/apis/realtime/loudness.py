@@ -23,9 +23,13 @@ class Loudness:
     """Measures the frames of a stream of sound; `threshold`, 0 to 1, is how far above the noise speech is."""
 
     def __init__(self, threshold: float = THRESHOLD) -> None:
-        self._ratio = 10 ** (threshold * DB_OF_THRESHOLD / 20)
+        self.change(threshold)
         self._rest: Pcm = np.empty(0, np.int16)
         self._recent = np.empty(0, np.float32)  # levels of the frames before, at most FLOOR_FRAMES - 1
+
+    def change(self, threshold: float) -> None:
+        """Another threshold from now on, above the same noise."""
+        self._ratio = 10 ** (threshold * DB_OF_THRESHOLD / 20)
 
     def push(self, samples: Pcm) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """(levels, whether each is loud) of the frames that are whole now."""

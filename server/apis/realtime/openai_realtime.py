@@ -61,8 +61,9 @@ class OpenAIRealtime:
         self._pcm: PcmReader | None = None
         self._num_samples = 0
         self._waiting = np.empty(0, np.int16)
-        self._turns = self._detector(self._state.turns)
         self._open: Utterance | None = None
+        self._turns: TurnDetector | None = None
+        self._turns = self._detector(self._state.turns)
         self._last_item: str | None = None
 
     def new_state(self) -> SessionState:
@@ -140,9 +141,14 @@ class OpenAIRealtime:
         self._state = state
 
     def _detector(self, turns: TurnFields | None) -> TurnDetector | None:
+        """What finds turns; speech that has begun goes on, and ends as `turns` says."""
         if turns is None:
             return None
-        return TurnDetector(turns.threshold, turns.silence_ms, self._num_samples)
+        if self._turns is not None:
+            self._turns.change(turns.threshold, turns.silence_ms)
+            return self._turns
+        speaks = self._open is not None
+        return TurnDetector(turns.threshold, turns.silence_ms, self._num_samples, speaks)
 
     async def _choice(self) -> SpeechChoice:
         model = self._state.transcription.model or self._session.default_model

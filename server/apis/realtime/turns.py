@@ -19,17 +19,27 @@ class Turn(NamedTuple):
     at: int
 
 
+def frames_of(ms: int) -> int:
+    """The whole frames in this many milliseconds; at least 1."""
+    return max(1, ms * SAMPLES_PER_S // 1000 // FRAME_SAMPLES)
+
+
 class TurnDetector:
     """Speech ends once it was quiet for `silence_ms`."""
 
-    def __init__(self, threshold: float, silence_ms: int, first: int) -> None:
-        """`first` is the number of samples that came before."""
+    def __init__(self, threshold: float, silence_ms: int, first: int, speaks: bool = False) -> None:
+        """`first` is the number of samples that came before; `speaks`: they were speech that goes on."""
         self._loudness = Loudness(threshold)
-        self._silence_frames = max(1, silence_ms * SAMPLES_PER_S // 1000 // FRAME_SAMPLES)
+        self._silence_frames = frames_of(silence_ms)
         self._first = first
         self._num_frames = 0
         self._run = 0  # last frames of the other kind: loud ones before speech, quiet ones within it
-        self.speaks = False
+        self.speaks = speaks
+
+    def change(self, threshold: float, silence_ms: int) -> None:
+        """Other settings from now on, in the middle of speech too."""
+        self._loudness.change(threshold)
+        self._silence_frames = frames_of(silence_ms)
 
     def push(self, samples: Pcm) -> list[Turn]:
         """What the frames that are whole now decide."""

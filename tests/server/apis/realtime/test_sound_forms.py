@@ -97,3 +97,29 @@ def test_a_turn_by_meaning_ends_after_openai_s_longest_wait(talk, eagerness, qui
     assert (turns["type"], turns["eagerness"]) == ("semantic_vad", eagerness or "auto")
     assert kinds(before) == ["session.updated", "input_audio_buffer.speech_started", "error"]
     assert stopped["type"] == "input_audio_buffer.speech_stopped"
+
+
+@pytest.mark.parametrize("before", [{"type": "semantic_vad", "eagerness": "low"}, None])
+def test_speech_that_has_begun_ends_by_the_turns_of_a_later_update(talk, before):  # noqa: F811
+    """It ended never: an update in the middle of a word forgot that someone speaks."""
+
+    def set_to(kind, turns):
+        turns = turns and {**turns, "create_response": False}
+        return update(audio={"input": {"format": {"type": kind}, "turn_detection": turns}})
+
+    async def scenario(socket):
+        pcmu, pcma = (SoundForm(kind, TELEPHONE_RATE) for kind in LAWS)
+        quiet, loud = (np.frombuffer(sound, "<i2") for sound in (silence(0.5, 8000), spoken(1, 8000)))
+        socket.say(set_to("audio/pcmu", before), append(pcmu.write(quiet)), append(pcmu.write(loud)))
+        socket.say(set_to("audio/pcma", {"type": "server_vad", "silence_duration_ms": 200}))
+        socket.say(append(pcma.write(quiet)))
+        events = await socket.until("conversation.item.done")
+        socket.say(append(pcma.write(loud)), append(pcma.write(quiet)))
+        return events, await socket.until("conversation.item.done")
+
+    first, second = talk(scenario, VOICED)
+    check([*first, *second])
+    assert kinds(first).count("input_audio_buffer.speech_stopped") == 1
+    assert kinds(first).count("input_audio_buffer.speech_started") == (before is not None)
+    assert kinds(second).count("input_audio_buffer.speech_started") == 1
+    assert first[-1]["item"]["id"] != second[-1]["item"]["id"]
