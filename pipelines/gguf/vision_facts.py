@@ -153,7 +153,7 @@ def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> Vision
         tiles=(metadata.count("vision.preproc_min_tiles", 1), metadata.count("vision.preproc_max_tiles", 12)),
         longest=metadata.count("vision.preproc_image_size", 0, 0),
     )
-    if facts.along % facts.merge and not kind.has_grids:
+    if facts.merge > facts.along or (facts.along % facts.merge and not kind.has_grids):
         raise GgufError(f"has {facts.along} patches along an image, of which {facts.merge} are one token")
     return facts
 

@@ -8,7 +8,10 @@ import pytest
 from gguf_files import write_llama_like
 
 from graphs.errors import GraphError
+from pipelines.gguf.errors import GgufError
+from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.projector_files import find_projector
+from pipelines.gguf.vision_facts import read_vision
 from pipelines.repository.model_folders import scan
 
 CLIP = "clip"
@@ -85,3 +88,16 @@ def test_a_file_that_comes_changes_the_model(tmp_path):
     assert before.fingerprint != after.fingerprint
     with pytest.raises(GraphError, match=r"mmproj-F32.gguf is too short for a GGUF file"):
         after.opened()
+
+
+@pytest.mark.parametrize("merge", [5, 2**31 - 1])
+def test_a_token_of_more_patches_than_an_image_has_is_refused(merge):
+    """The largest number left the arithmetic of the graph's sizes, and the file was not named."""
+    vision = {"embedding_length": 32, "attention.head_count": 2, "block_count": 1, "feed_forward_length": 32}
+    vision |= {"attention.layer_norm_epsilon": 1e-6, "image_size": 64, "patch_size": 16, "projection_dim": 32}
+    vision |= {name: np.full(3, 0.5, np.float32) for name in ("image_mean", "image_std")}
+    fields = {f"clip.vision.{name}": value for name, value in vision.items()}
+    fields |= {"general.architecture": CLIP, "clip.projector_type": "qwen3vl_merger"}
+    fields |= {"clip.has_vision_encoder": True, "clip.vision.spatial_merge_size": merge}
+    with pytest.raises(GgufError, match=f"has 4 patches along an image, of which {merge} are one token"):
+        read_vision(Metadata(fields), {})
