@@ -234,9 +234,23 @@ transformers 5 alone has the last three.
 
 def peer(config, state):
     model = hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
-    tensors = {name: torch.tensor(each) for name, each in state.items()}
+    merged = {
+        name for name in model.state_dict() if name.endswith(("experts.gate_up_proj", "experts.down_proj"))
+    }
+    tensors = {name: torch.tensor(each) for name, each in _stacked(state, merged).items()}
     assert model.load_state_dict(tensors, strict=False) == ([], [])
     return model
+
+
+def _stacked(state, merged):
+    """The weights of experts as transformers 5 has them: those of a layer in one tensor, gate and up joined."""
+    left = dict(state)
+    for name in merged - left.keys():
+        place, _, kind = name.rpartition(".")
+        sides = ("gate_proj", "up_proj") if kind == "gate_up_proj" else (kind,)
+        rows = [[left.pop(f"{place}.{at}.{side}.weight") for side in sides] for at in range(EXPERTS)]
+        left[name] = np.stack([np.concatenate(each) for each in rows])
+    return left
 
 
 def on_cuda(path):

@@ -22,9 +22,10 @@ OPEN_KEYWORDS = {"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"}
 class CallForm:
     """`before`, then calls with `between` them, then `after`.  A call is `begin`, its arguments, `end`.
 
-    `begin` holds NAME for the tool's name, and INDEX where models number their calls.  `trigger` starts calls
-    in free text, and nothing else; "" where an answer can start the same way.  There, calls may also have one
-    of the forms of `variants`, which start with the same trigger.
+    `begin` holds NAME for the tool's name, and a word of WRITTEN where models write a text of their own.
+    `more` is a pattern of what may be between arguments and end.  `trigger` starts calls in free text, and
+    nothing else; "" where an answer can start the same way.  There, calls may also have one of the forms of
+    `variants`, which start with the same trigger: spaces, lines and ids, as other templates write them.
     """
 
     begin: str
@@ -33,37 +34,67 @@ class CallForm:
     between: str = ""
     after: str = ""
     trigger: str = ""
+    more: str = ""
     variants: tuple[CallForm, ...] = ()
 
 
+WRITTEN = {"INDEX": "[0-9]{1,3}", "IDENTIFIER": r"[A-Za-z0-9_\-]{1,64}"}
+"""Word in the begin of a call → the pattern of what a model writes there."""
+_ID = rf'(, "id": "{WRITTEN["IDENTIFIER"]}")?'
+_CALL = '{"name": "NAME", "arguments": '
+_ONE_LINE, _LINES, _INDENTED = ("[", ", ", "]"), ("[\n", ",\n", "\n]"), ("[\n    ", ",\n    ", "\n]")
+_Layout = tuple[str, str, str]
+"""How a list begins, what is between its items, how it ends."""
+
+
 def _tagged(open: str, close: str) -> CallForm:
-    return CallForm(f'{open}\n{{"name": "NAME", "arguments": ', f"}}\n{close}", between="\n", trigger=open)
+    one_line = CallForm(f"{open}{_CALL}", f"}}{close}")
+    return CallForm(f"{open}\n{_CALL}", f"}}\n{close}", between="\n", trigger=open, variants=(one_line,))
 
 
-def _listed(open: str, close: str = "", trigger: str = "") -> CallForm:
-    return CallForm('{"name": "NAME", "arguments": ', "}", f"{open}[", ", ", f"]{close}", trigger)
+def _listed(open: str, close: str = "", trigger: str = "", layout: _Layout = _ONE_LINE) -> CallForm:
+    before, between, after = layout
+    return CallForm(_CALL, "}", f"{open}{before}", between, f"{after}{close}", trigger)
+
+
+def _laid_out(form: CallForm, *layouts: _Layout) -> CallForm:
+    """A list of calls between two marks in the first of some layouts, or in another."""
+    first, *others = (
+        replace(form, before=form.trigger + before, between=between, after=after + form.after)
+        for before, between, after in layouts
+    )
+    return replace(first, variants=tuple(others))
 
 
 _HERMES = _tagged("<tool_call>", "</tool_call>")
-_JAMBA = _listed("<tool_calls>", "</tool_calls>", "<tool_calls>")
-_COHERE = CallForm(
-    '{"tool_call_id": "INDEX", "tool_name": "NAME", "parameters": ',
-    "}",
-    before="<|START_ACTION|>[",
-    between=", ",
-    after="]<|END_ACTION|>",
-    trigger="<|START_ACTION|>",
+_IN_TAGS = CallForm(_CALL, "}", after="</tool_calls>", trigger="<tool_calls>")
+_COHERE = _laid_out(
+    CallForm(
+        '{"tool_call_id": "INDEX", "tool_name": "NAME", "parameters": ',
+        "}",
+        after="<|END_ACTION|>",
+        trigger="<|START_ACTION|>",
+    ),
+    _INDENTED,
+    _ONE_LINE,
 )
 _LLAMA = CallForm('{"name": "NAME", "parameters": ', "}", between="; ")
-_DEEPSEEK = ("<｜tool▁calls▁begin｜>", "\n", "<｜tool▁calls▁end｜>", "<｜tool▁calls▁begin｜>")
+_MISTRAL = replace(_listed("[TOOL_CALLS]", trigger="[TOOL_CALLS]"), more=_ID)
+_DEEPSEEK = CallForm(
+    "<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>",
+    "<｜tool▁call▁end｜>",
+    before="<｜tool▁calls▁begin｜>",
+    after="<｜tool▁calls▁end｜>",
+    trigger="<｜tool▁calls▁begin｜>",
+)
 
 FORMS: dict[str, CallForm] = {
     "hermes": _HERMES,
     "granite4": _HERMES,
     "ernie45": _HERMES,
     "longcat": _tagged("<longcat_tool_call>", "</longcat_tool_call>"),
-    "jamba": _JAMBA,
-    "hunyuan_a13b": _JAMBA,
+    "jamba": _laid_out(_IN_TAGS, _LINES, _ONE_LINE),
+    "hunyuan_a13b": _laid_out(_IN_TAGS, _ONE_LINE, _LINES),
     "internlm": CallForm(
         '<|action_start|><|plugin|>\n{"name": "NAME", "parameters": ',
         "}<|action_end|>",
@@ -78,14 +109,22 @@ FORMS: dict[str, CallForm] = {
         '<function_call> {"name": "NAME", "arguments": ', "}", between="\n", trigger="<function_call>"
     ),
     "mistral": replace(
-        _listed("[TOOL_CALLS]", trigger="[TOOL_CALLS]"),
-        variants=(CallForm("[TOOL_CALLS]NAME[ARGS]", ""), CallForm("[TOOL_CALLS]NAME", "")),
+        _MISTRAL,
+        variants=(
+            CallForm("[TOOL_CALLS]NAME[ARGS]", ""),
+            CallForm("[TOOL_CALLS]NAME", ""),
+            CallForm("[TOOL_CALLS]NAME[CALL_ID]IDENTIFIER[ARGS]", ""),
+            replace(_MISTRAL, before="[TOOL_CALLS] ["),
+        ),
     ),
     "xlam": _listed(""),
-    "deepseek_v3": CallForm(
-        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n", "\n```<｜tool▁call▁end｜>", *_DEEPSEEK
+    "deepseek_v3": replace(
+        _DEEPSEEK,
+        begin="<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n",
+        end="\n```<｜tool▁call▁end｜>",
+        between="\n",
     ),
-    "deepseek_v31": CallForm("<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>", "<｜tool▁call▁end｜>", *_DEEPSEEK),
+    "deepseek_v31": _DEEPSEEK,
     "kimi_k2": CallForm(
         "<|tool_call_begin|>functions.NAME:INDEX<|tool_call_argument_begin|>",
         "<|tool_call_end|>",
@@ -96,7 +135,7 @@ FORMS: dict[str, CallForm] = {
     "cohere_command3": _COHERE,
     "cohere_command4": _COHERE,
     "command_r": CallForm('{"tool_name": "NAME", "parameters": ', "}", "Action:\n```json\n[", ", ", "]\n```"),
-    "apriel": _JAMBA,
+    "apriel": replace(_laid_out(_IN_TAGS, _ONE_LINE), more=_ID),
     "nemotron_json": _listed("<TOOLCALL>", "</TOOLCALL>", "<TOOLCALL>"),
     "minimax": CallForm(
         '{"name": "NAME", "arguments": ', "}", "<tool_calls>\n", "\n", "\n</tool_calls>", "<tool_calls>"
@@ -186,13 +225,14 @@ def _declares_all(parameters: dict[str, Any]) -> bool:
 
 def _call(form: CallForm, function: dict[str, Any]) -> Format:
     name = json.dumps(function["name"], ensure_ascii=False)[1:-1]
-    begin, index, rest = form.begin.replace("NAME", name).partition("INDEX")
-    content = arguments(function)
-    if index:
-        elements = [
-            {"type": "regex", "pattern": "[0-9]{1,3}"},
-            {"type": "const_string", "value": rest},
-            content,
-        ]
-        content = {"type": "sequence", "elements": elements}
-    return {"type": "tag", "begin": begin, "content": content, "end": form.end}
+    word = next((word for word in WRITTEN if word in form.begin), "")
+    begin, rest = form.begin.split(word) if word else (form.begin, "")
+    elements = [
+        word and {"type": "regex", "pattern": WRITTEN[word]},
+        rest and {"type": "const_string", "value": rest.replace("NAME", name)},
+        arguments(function),
+        form.more and {"type": "regex", "pattern": form.more},
+    ]
+    elements = [element for element in elements if element]
+    content = elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
+    return {"type": "tag", "begin": begin.replace("NAME", name), "content": content, "end": form.end}

@@ -249,14 +249,15 @@ def test_calls_in_free_text_are_held_to_the_declared_tools():
     assert (told.calls.trigger, told.calls.once) == ("<tool_call>", False)
     form, field = told.calls.grammar
     assert field == "tools"
-    assert [tag["begin"] for tag in form["tags"]] == [
-        f'\n{{"name": "{name}", "arguments": ' for name in ("get_weather", "get_time", "get_time")
-    ]
-    assert [tag["content"]["json_schema"] for tag in form["tags"]] == [
-        CLOSED_WEATHER,
-        {"type": "object"},
-        NO_PARAMETERS,
-    ]
+    for begin, either in zip(("\n", ""), form["elements"], strict=True):
+        assert [tag["begin"] for tag in either["tags"]] == [
+            f'{begin}{{"name": "{name}", "arguments": ' for name in ("get_weather", "get_time", "get_time")
+        ]
+        assert [tag["content"]["json_schema"] for tag in either["tags"]] == [
+            CLOSED_WEATHER,
+            {"type": "object"},
+            NO_PARAMETERS,
+        ]
     assert spec({"tools": "hermes"}, tools=[TIME], parallel_calls=False).calls.once
 
 

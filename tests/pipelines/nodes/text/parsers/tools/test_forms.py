@@ -24,7 +24,7 @@ def written(form, arguments):
     if kind == "const_string":
         return form["value"]
     if kind == "regex":
-        return "0"
+        return "" if form["pattern"].endswith(")?") else "0"
     if kind == "or":
         return written(form["elements"][0], arguments)
     if kind == "sequence":
@@ -159,3 +159,13 @@ def test_a_name_is_written_as_json_writes_it():
     tools = [{"type": "function", "function": {"name": 'a"b'}}]
     text = written(forms.calls(forms.FORMS["hermes"], tools), ["{}"])
     assert json.loads(text.split("\n")[1])["name"] == 'a"b'
+
+
+@pytest.mark.parametrize("family", ["hermes", "kimi_k2", "mistral"])
+def test_a_tool_may_have_any_word_in_its_name(family):
+    form = forms.FORMS[family]
+    for name in ("REINDEX_ALL", "NAME", "IDENTIFIER"):
+        tools = [{"type": "function", "function": {"name": name, "parameters": {}}}]
+        text = form.trigger + written(rests(form, tools)[0], ["{}"])
+        assert name in text
+        assert parse(family, [text])[1] == [(name, "{}")]
