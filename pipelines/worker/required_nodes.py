@@ -35,6 +35,19 @@ def check_completion(pipeline: Pipeline) -> None:
         )
 
 
+def check_one_prompt(pipeline: Pipeline) -> None:
+    """Raise RequestError for a graph whose lines ask other models: their prompts are composed while it runs,
+    from replies among other things, and generation from tokens alone would leave its other lines out.
+    """
+    if pipeline.is_composed:
+        names = ", ".join(f"`{name}`" for name in pipeline.named_models)
+        raise RequestError(
+            f"The model `{pipeline.name}` asks others, by prompts that are made while it runs, so it has "
+            f"none to render; render those of the models themselves: {names}",
+            field="model",
+        )
+
+
 def check_echo(pipeline: Pipeline, echoes: bool) -> None:
     """Raise RequestError when the output does not continue the prompt, which an encoder reads."""
     if echoes and any(of_type(pipeline, "decoder_start")):

@@ -18,7 +18,7 @@ from pipelines.values.node_values import PooledOutputs
 from pipelines.worker.encoding import chat_prompt
 from pipelines.worker.model_choice import EMBEDDING, READING, TEXT
 from pipelines.worker.pipeline import Pipeline
-from pipelines.worker.required_nodes import check_chat, of_type
+from pipelines.worker.required_nodes import check_chat, check_one_prompt, of_type
 from server.apis.llamacpp.dialect import DEFAULTS
 from server.apis.llamacpp.reply_models import AppliedTemplate
 from server.apis.pooling.base_endpoint import PoolingEndpoint
@@ -88,6 +88,7 @@ class ApplyTemplateEndpoint:
         request = await exchange.off_loop(lambda: parse(ChatRequest, raw), len(raw))
         pipeline = await find_pipeline(services, exchange, request.model, TEXT)
         check_chat(pipeline, request.calls_tools)
+        check_one_prompt(pipeline)
         prompt = await exchange.off_loop(
             lambda: chat_prompt(pipeline, request.generation(pipeline.max_context)), len(raw)
         )

@@ -8,13 +8,13 @@ import falcon
 import falcon.asgi
 from pydantic import BaseModel, RootModel
 
-from pipelines.base.errors import RequestError
 from pipelines.requests.generation.generation import BaseGenerationRequest
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.encoding import chat_ids, tokenize_node
 from pipelines.worker.model_choice import TEXT
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.required_nodes import check_one_prompt
 from server.apis.generation.chat_endpoint import ChatCompletionsEndpoint, read_files
 from server.apis.generation.completions_endpoint import CompletionsEndpoint
 from server.apis.generation.requests.work_bytes import work_bytes
@@ -115,19 +115,6 @@ def _offsets(pipeline: Pipeline, text: str, num_ids: int) -> list[tuple[int, int
     return encoding.offsets if len(encoding.ids) == num_ids else None
 
 
-def _refuse_composed(pipeline: Pipeline) -> None:
-    """Raise RequestError for a graph whose lines ask other models: their prompts are composed while it runs,
-    from replies among other things, and generation from tokens alone would leave its other lines out.
-    """
-    if pipeline.is_composed:
-        names = ", ".join(f"`{name}`" for name in pipeline.named_models)
-        raise RequestError(
-            f"The model `{pipeline.name}` asks others, by prompts that are made while it runs, so it has "
-            f"none to render; render those of the models themselves: {names}",
-            field="model",
-        )
-
-
 class _Rendering:
     """What both endpoints do: from the body to the prompts."""
 
@@ -139,7 +126,7 @@ class _Rendering:
         raw = await services.admit(req)
         request = await exchange.off_loop(lambda: self.read(raw), len(raw))
         pipeline = await find_pipeline(services, exchange, request.model, TEXT)
-        _refuse_composed(pipeline)
+        check_one_prompt(pipeline)
         name = exchange.client_id or request.request_id or exchange.request_id
 
         def render() -> bytes:
