@@ -99,6 +99,16 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield running
 
 
+def pytest_sessionstart() -> None:
+    """No test fails for the end of a thread that took too long, where a callback of the garbage collector has
+    swallowed it: it is raised again.
+    """
+    from pipelines.base.bounded_thread import _Stop
+
+    report = sys.unraisablehook
+    sys.unraisablehook = lambda ignored: None if ignored.exc_type is _Stop else report(ignored)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """The environment of each process of the run, and of those that it starts.
 

@@ -135,7 +135,9 @@ def test_compressed_weights_are_smaller(repository, llama):
 @needs_export
 @pytest.mark.slow
 def test_optimum_intel_exports_what_the_trace_cannot_express(tmp_path):
-    source = write_decoder(tmp_path / "source", "bloom", initializer_range=0.1, **SHALLOW)
+    source = write_decoder(
+        tmp_path / "source", "stablelm", initializer_range=0.1, num_key_value_heads=2, **SHALLOW
+    )
     result = export(str(source), "--name", "m", "--models", str(tmp_path / "models"), "--weights", "int8")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "models" / "m" / "model" / "openvino_model.xml").is_file()

@@ -232,7 +232,7 @@ def age(graph):
         (drop_scale, r"lacks \['scale'\]"),
         (set_all(slopes=1), r"has \['slopes'\] that this version of Braid does not support"),
         (add_sinks(3), r"layer 0 has sinks of .*, not \[2\]"),
-        (add_sinks(2), "layer 0 has more than one of a bias, sinks and a cap of scores"),
+        (add_sinks(2), "layer 0 has more than one of a bias, sinks, slopes and a cap"),
         (swap_layers, r"layers are numbered \[1, 0\]"),
         (set_all(num_kv_heads=3), "layer 0 has 2 query heads over 3 key-value heads"),
         (set_all(num_kv_heads=0), "layer 0 has 2 query heads over 0 key-value heads"),
