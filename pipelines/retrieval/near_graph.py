@@ -7,6 +7,7 @@ added since.  The graph gives candidates, which are scored as exactly as without
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -55,6 +56,7 @@ class NearGraph:
     def __init__(self, path: Path, size: int) -> None:
         """Raises ValueError for a file that is damaged or of vectors of another size."""
         self._index = opened(path, size, view=True)
+        self._search = threading.Lock()
         self.count = len(self._index)
 
     @classmethod
@@ -69,12 +71,15 @@ class NearGraph:
         return cls(path, size)
 
     def near(self, query: NDArray[np.float32], top: int) -> NDArray[np.int64]:
-        """Rows that are probably nearest to a query, float32[size]: at least `top`, if it has them."""
+        """Rows that are probably nearest to a query, float32[size]: at least `top`, if it has them.
+
+        One search after the other: the graph has one width for all, and room for the search of one thread.
+        """
         wanted = max(top * CANDIDATES, SEARCH_WIDTH)
-        self._index.expansion_search = wanted
-        rows: NDArray[np.int64] = self._index.search(query, min(wanted, self.count), threads=1).keys.astype(
-            np.int64
-        )
+        with self._search:
+            self._index.expansion_search = wanted
+            matches = self._index.search(query, min(wanted, self.count), threads=1)
+        rows: NDArray[np.int64] = matches.keys.astype(np.int64)
         return rows
 
 

@@ -1,6 +1,7 @@
 """Indexes of many vectors, which are searched by a graph: built, shared, extended, and left out."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -60,6 +61,19 @@ def test_the_graph_finds_the_best_and_scores_them_exactly(tmp_path, precision):
     assert all((rows % 2 == 1).all() and len(rows) == 10 for rows, _ in stored.nearest(queries, 10, odd))
     assert all({*rows.tolist()} <= {*range(20)} for rows, _ in stored.nearest(queries, 10, few))
     assert [len(rows) for rows, _ in stored.nearest(queries[:1], COUNT)] == [COUNT]
+
+
+@needs_usearch
+def test_searches_at_once_give_what_each_gives_alone(tmp_path):
+    with VectorWriter(tmp_path, "int8") as writer:
+        writer.append(random_vectors(COUNT))
+    write_graph(None, tmp_path, DenseVectors(tmp_path, COUNT, SIZE), 1000)
+    graph = near_graph.NearGraph.of(tmp_path, SIZE)
+    searches = [(query, 1 + 200 * (i % 2)) for i, query in enumerate(random_vectors(64, 1))]
+    alone = [graph.near(query, top).tolist() for query, top in searches]
+    with ThreadPoolExecutor(8) as threads:
+        together = threads.map(lambda search: graph.near(*search).tolist(), searches * 8)
+        assert [*together] == alone * 8
 
 
 @needs_usearch
