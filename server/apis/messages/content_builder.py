@@ -73,8 +73,8 @@ def arguments(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-BlockChange = tuple[Literal["start", "delta", "cite", "stop"], OpenBlock, str]
-"""A change of a block; the text is that of a delta.  `cite`: the last of its citations is new."""
+BlockChange = tuple[Literal["start", "delta", "cite", "stop"], OpenBlock, str | PassageCitation]
+"""A change of a block, with the text of a `delta`, or the citation of a `cite`."""
 
 
 class ContentBuilder:
@@ -145,7 +145,7 @@ class ContentBuilder:
         if cited in self._open.citations:
             return []
         self._open.citations.append(cited)
-        return [("cite", self._open, "")]
+        return [("cite", self._open, cited)]
 
     def _end(self) -> list[BlockChange]:
         block, self._open = self._open, None

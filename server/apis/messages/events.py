@@ -27,6 +27,7 @@ from server.apis.messages.reply_models import (
     MessageReply,
     MessageStart,
     MessageStop,
+    PassageCitation,
     Ping,
     SignatureDelta,
     StopDelta,
@@ -88,12 +89,12 @@ class MessageEvents:
     def failure(self, error: BraidError) -> bytes:
         return event(anthropic_error(error))
 
-    def _step(self, what: str, block: OpenBlock, text: str) -> bytes:
+    def _step(self, what: str, block: OpenBlock, new: str | PassageCitation) -> bytes:
+        if isinstance(new, PassageCitation):
+            return event(BlockDelta(index=block.index, delta=CitationsDelta(citation=new)))
         if what == "delta":
             before, after = self._template
-            return before + _encode_text(text) + after
-        if what == "cite":
-            return event(BlockDelta(index=block.index, delta=CitationsDelta(citation=block.citations[-1])))
+            return before + _encode_text(new) + after
         return self._start(block) if what == "start" else self._stop(block)
 
     def _start(self, block: OpenBlock) -> bytes:

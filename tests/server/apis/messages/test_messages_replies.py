@@ -11,6 +11,8 @@ from messages_bodies import SCRIPTS, argued, begun, body, script, thought
 from scripted import ScriptedPipeline, said
 
 from pipelines.base.errors import EngineError, Unavailable
+from pipelines.values.reply_values import Citation
+from pipelines.values.search_values import Hit
 from server.apis.messages.content_builder import ContentBuilder, MessageContext
 from server.apis.messages.events import event
 from server.apis.messages.reply_models import BlockDelta, TextDelta
@@ -306,6 +308,17 @@ PIECES = st.lists(
     ),
     max_size=8,
 )
+
+
+def test_citations_that_come_together_are_each_told(ask):
+    passages = [Hit(name, f"text of {name}", 1.0) for name in ("a", "b")]
+    cited = [Citation(i + 1, 4 * i, 4 * i + 3, passage) for i, passage in enumerate(passages)]
+    script = [[(0, said("[1] [2]", "stop", citations=cited))]]
+    (block,) = ask(script).json["content"]
+    assert [citation["source"] for citation in block["citations"]] == ["a", "b"]
+    deltas = [data["delta"] for _, data in events(ask(script, stream=True)) if "delta" in data]
+    streamed = [delta["citation"] for delta in deltas if delta.get("type") == "citations_delta"]
+    assert streamed == block["citations"]
 
 
 @given(PIECES)
