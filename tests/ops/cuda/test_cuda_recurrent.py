@@ -86,7 +86,7 @@ def test_rows_beyond_the_widest_kernel_are_refused(one_device):
 
 
 def test_a_record_names_what_a_sequence_reads_and_writes():
-    """Of a new sequence of 3 tokens, and of one of 4 tokens after 9 others, whose states are kept at each fifth."""
+    """Records of a new sequence of 3 tokens, and of one of 4 after 9 others that stores each fifth state."""
     starts, past = np.array([0, 3, 7], np.int32), np.array([0, 9], np.int32)
     table, interval = np.array([[NO_STATE, 4, -7], [2, 5, 6]], np.int32), np.array([ONLY_LAST, 5], np.int32)
     assert recurrent.records(starts, past, interval, table).tolist() == [

@@ -145,7 +145,7 @@ def test_a_pause_whose_client_leaves_before_it_begins_is_undone(running_host):
 
 @pytest.mark.parametrize(("others", "goes_on"), [(0, True), (1, False)])
 def test_a_pause_that_another_host_did_not_follow_is_undone_but_for_others(running_host, others, goes_on):
-    """As where there are several engines, and one of them is not paused yet when the client leaves."""
+    """A client leaves while one of several engines is not paused yet."""
 
     async def scene(client):
         async def asked_for_by_all():

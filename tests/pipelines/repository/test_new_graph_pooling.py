@@ -157,7 +157,7 @@ def test_a_reranker_of_a_decoder_that_asks_with_a_template(tmp_path):
 
 
 def test_a_reranker_with_a_prompt_for_queries(tmp_path):
-    """Where config_sentence_transformers.json names a default; a template gets it as its instruction."""
+    """The default prompt of config_sentence_transformers.json; a template gets it as its instruction."""
     config = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "LABEL_0"}}
     prompts = {"default_prompt_name": "web", "prompts": {"web": "from: the  # web: ", "other": "x"}}
     exported(tmp_path, config, config_sentence_transformers__json=prompts)

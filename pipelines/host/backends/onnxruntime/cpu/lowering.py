@@ -35,6 +35,7 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
 from pipelines.host.backends.onnxruntime.widened_e2m1 import widen_e2m1
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
+    BIAS,
     CONTEXT_ATTENTION,
     DOMAIN,
     SIDES,
@@ -79,7 +80,7 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
     masks = masks_of(writer, places, decoder.layers)
     frames = find_frames(writer, places, block_tokens) if decoder.encoder_hidden_size else None
     writer.insert_before(first)
-    biased: dict[tuple[ir.Value | None, int], ir.Value] = {}
+    added: dict[tuple[ir.Value | None, int], ir.Value] = {}
     context_nodes = {node.attributes["layer"].as_int(): node for node in _nodes(graph, CONTEXT_ATTENTION)}
     padding = Padding(places.padded, places.packed, places.lengths, places.is_token)
     lower_recurrent(writer, find_recurrent(graph), padding)
@@ -94,13 +95,8 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
             new, cells = [writer.op("Concat", *rows, axis=1) for rows in both], frames.cells
         stored = [_store(writer, rows, layer, cache, cells) for rows, cache in zip(new, caches, strict=True)]
         mask = masks[window_of(layer), layer.has_sinks]
-        if layer.has_bias:
-            key = node.inputs[3], window_of(layer)
-            if key not in biased:  # T5 has one for all layers
-                biased[key] = with_bias(writer, places, mask, node.inputs[3])
-            mask = biased[key]
-        if layer.has_slopes:
-            mask = with_slopes(writer, places, mask, node.inputs[SLOPES])
+        if layer.has_bias or layer.has_slopes:
+            mask = _with_added(writer, places, mask, layer, node, added)
         writer.replace(node, _attend(writer, node, layer, stored, places, places, mask))
         if context is not None:
             assert frames is not None
@@ -108,6 +104,22 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
     _lower_linears(graph, decoder.element_type == "f32", with_kernels)
     graph.sort()  # the keys of frames come before the layer that stores them
     return model
+
+
+def _with_added(
+    writer: GraphWriter,
+    places: Places,
+    mask: ir.Value,
+    layer: AttentionLayer,
+    node: ir.Node,
+    added: dict[tuple[ir.Value | None, int], ir.Value],
+) -> ir.Value:
+    """The mask with what the bias or the slopes of a layer add: one for all layers with the same, as T5's."""
+    place, add = (BIAS, with_bias) if layer.has_bias else (SLOPES, with_slopes)
+    key = node.inputs[place], window_of(layer)
+    if key not in added:
+        added[key] = add(writer, places, mask, node.inputs[place])
+    return added[key]
 
 
 def _lower_linears(graph: ir.Graph, is_float32: bool, with_kernels: bool) -> None:

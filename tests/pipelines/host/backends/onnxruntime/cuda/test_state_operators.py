@@ -103,7 +103,7 @@ def test_kernels_of_a_closed_session_are_forgotten(session, kernels, library):
 
 
 def test_a_kernel_that_cannot_be_launched_is_an_error(session, library):
-    """As the driver answers once the device has lost its context."""
+    """The driver answers like this once the device has lost its context."""
     broken = HostDevice()
     failing = LAUNCH(lambda *arguments: 700)
     address = ctypes.cast(failing, ctypes.c_void_p).value
