@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from pipelines.base.errors import BraidError
 
@@ -50,14 +51,14 @@ class TakesLong(BraidError):
         super().__init__("this takes longer than other requests may wait for")
 
 
-@contextmanager
-def short_work() -> Iterator[None]:
-    """Work inside must be short: others wait for its thread."""
-    token = _is_short.set(True)
-    try:
-        yield
-    finally:
-        _is_short.reset(token)
+class ShortWork:
+    """Work inside must be short: others wait for its thread.  No generator: each request enters one."""
+
+    def __enter__(self) -> None:
+        self._token = _is_short.set(True)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        _is_short.reset(self._token)
 
 
 def need_long_work() -> None:

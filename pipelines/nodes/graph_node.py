@@ -9,12 +9,20 @@ from pydantic import Field
 
 from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
-from pipelines.nodes.interface import AskedReply, Checking, Composer, Composing, Planning, Running
+from pipelines.nodes.interface import (
+    AskedReply,
+    Checking,
+    Composer,
+    HandingOn,
+    NamedGraph,
+    Planning,
+    Running,
+)
 from pipelines.nodes.naming import CALLED, NamesOne
 from pipelines.nodes.request_plan import RequestPlan
 
 
-class GraphNode(NamesOne, Node, PortsBySettings, Planning, Checking, Composing):
+class GraphNode(NamesOne, Node, PortsBySettings, Planning, Checking, HandingOn):
     """Runs another model's graph in the same call: its request goes in, its reply comes out."""
 
     class Config(NodeConfig):
@@ -42,4 +50,7 @@ class GraphNode(NamesOne, Node, PortsBySettings, Planning, Checking, Composing):
         return self.named_graph().run(call, request)
 
     async def compose(self, call: Composer, request: Any) -> AskedReply:
-        return await call.ask(self.named_graph(), request)
+        return await call.ask(*self.handed_on(call, request))
+
+    def handed_on(self, call: Composer, request: Any) -> tuple[NamedGraph, Any]:
+        return self.named_graph(), request

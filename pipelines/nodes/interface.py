@@ -256,6 +256,14 @@ class Composing(Protocol):
 
 
 @runtime_checkable
+class HandingOn(Composing, Protocol):
+    """A composing node that gives one model's reply, and knows at once which model gets which request."""
+
+    handed_on: Callable[..., tuple[NamedGraph, Any]]
+    """Takes what `compose` takes; gives the model and its request.  Waits for nothing."""
+
+
+@runtime_checkable
 class MarksMedia(Protocol):
     """A node that reads images or sounds of a conversation, which a prompt shows by marks."""
 

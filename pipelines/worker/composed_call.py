@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Coroutine
 from time import monotonic
 from typing import Any, cast
 
-from pipelines.base.cancellation import TakesLong, WorkCancelled, short_work
+from pipelines.base.cancellation import ShortWork, TakesLong, WorkCancelled
 from pipelines.base.errors import BraidError
 from pipelines.nodes.interface import AskedReply, NamedGraph
 from pipelines.nodes.line import Line
@@ -64,7 +64,7 @@ class ComposedCall(Call):
         self._composing = pipeline.composing
         self._client, self._trace = client, trace
         self._own: PlainLines | None = None
-        self._task: asyncio.Task[Any] | None = None
+        self._made_last: asyncio.Future[Any] | None = None  # by the last line
         self._tool_counts: tuple[str, bool] | None = None
         self._handed: AskedReply | None = None  # whose updates are the reply
 
@@ -106,8 +106,10 @@ class ComposedCall(Call):
             self._choices.begin_stream(self.num_choices)
         else:
             self._choices.begin_whole(1, [])
-        self._task = asyncio.create_task(self._run(), name=f"compose-{self.model}")
-        self._task.add_done_callback(_retrieve)
+        if self._pipeline.handing is None:
+            self._begin(self._run())
+        else:
+            self._hand_on(self._pipeline.handing)
 
     async def updates(self) -> AsyncIterator[Batch]:
         try:
@@ -151,8 +153,8 @@ class ComposedCall(Call):
 
     def close(self) -> None:
         super().close()
-        if self._task is not None:
-            self._task.cancel()
+        if self._made_last is not None:
+            self._made_last.cancel()
 
     def _end(self, finish: str) -> None:
         super()._end(finish)
@@ -162,6 +164,39 @@ class ComposedCall(Call):
             asked.close()
 
     # --- its lines
+
+    def _begin(self, lines: Coroutine[Any, Any, Any]) -> None:
+        self._made_last = asyncio.create_task(lines, name=f"compose-{self.model}")
+        self._made_last.add_done_callback(_retrieve)
+
+    def _hand_on(self, line: Line) -> None:
+        """Run the only line of a graph that hands its request on: where that is short at once, so that the
+        other model has it before the event loop's next turn, without a task.
+        """
+        node: Any = line.node
+        from_s, done = monotonic(), asyncio.get_running_loop().create_future()
+        try:
+            with NamedErrors("line", line.name):
+                inputs = line.inputs({"request": self.request})
+                graph, request = node.handed_on(LineCall(line.name, is_result=True, call=self), **inputs)
+                asked = self._asked_if_short(line.name, graph, request)
+        except Exception as error:
+            done.set_exception(error)
+        else:
+            if asked is None:
+                self._begin(self._asked_later(line.name, graph, request, from_s))
+                return
+            done.set_result(asked)
+        self.clock.ran(line.name, from_s)
+        self._made_last = done
+        _retrieve(done)
+
+    async def _asked_later(self, line: str, graph: NamedGraph, request: Any, from_s: float) -> AskedCall:
+        try:
+            with NamedErrors("line", line):
+                return await self.ask(line, graph, request)
+        finally:
+            self.clock.ran(line, from_s)
 
     async def _run(self) -> Any:
         """Run the lines; what the last one made."""
@@ -206,20 +241,39 @@ class ComposedCall(Call):
 
     async def ask(self, line: str, graph: NamedGraph, request: Any) -> AskedCall:
         """Start a call of another model for a line."""
+        asked = self._asked_if_short(line, graph, request)
+        if asked is None:
+            pipeline = cast(Pipeline, graph)
+            with NamedErrors("model", pipeline.name):
+                call = await asyncio.to_thread(self._prepared, line, pipeline, carried(request, self.request))
+                asked = self.begin(line, call, pipeline.streams)
+        return asked
+
+    def _asked_if_short(self, line: str, graph: NamedGraph, request: Any) -> AskedCall | None:
+        """Start a call of another model; None where its request is to be prepared in a thread."""
         pipeline, request = cast(Pipeline, graph), carried(request, self.request)
-        trace = None if self._trace is None else LineTrace(self._trace, line)
-
-        def prepare() -> Call:
-            return pipeline.prepare(request, self._client, self.tenant, trace=trace)
-
         with NamedErrors("model", pipeline.name):
-            call = await _off_loop(prepare, pipeline.takes_long or is_long(request))
-            asked = AskedCall(line, call, pipeline.streams)
-            if self._replies.is_closed:
-                asked.close()
-                raise WorkCancelled
-            self.asked.append(asked)
-            call.start()
+            if pipeline.takes_long or is_long(request):
+                return None
+            try:
+                with ShortWork():
+                    call = self._prepared(line, pipeline, request)
+            except TakesLong:
+                return None
+            return self.begin(line, call, pipeline.streams)
+
+    def _prepared(self, line: str, pipeline: Pipeline, request: Any) -> Call:
+        trace = None if self._trace is None else LineTrace(self._trace, line)
+        return pipeline.prepare(request, self._client, self.tenant, trace=trace)
+
+    def begin(self, line: str, call: Call, streams: bool) -> AskedCall:
+        """Start a call that was prepared for a line.  Raises WorkCancelled if this one was closed."""
+        asked = AskedCall(line, call, streams)
+        if self._replies.is_closed:
+            asked.close()
+            raise WorkCancelled
+        self.asked.append(asked)
+        call.start()
         return asked
 
     async def _read(self, value: Any) -> Any:
@@ -247,9 +301,9 @@ class ComposedCall(Call):
 
     async def _result(self) -> Any:
         """What the last line made; None when the call was closed from outside."""
-        assert self._task is not None, "a call is started before it is read"
+        assert self._made_last is not None, "a call is started before it is read"
         try:
-            result = await self._task
+            result = await self._made_last
         except asyncio.CancelledError:
             if not self._replies.is_closed:
                 raise
@@ -269,18 +323,7 @@ class ComposedCall(Call):
         return NOTHING_SPENT if self._own is None else self._own.spent
 
 
-async def _off_loop(prepare: Callable[[], Call], is_long: bool) -> Call:
-    """A call that is prepared on the event loop where that is short, else in a thread."""
-    if is_long:
-        return await asyncio.to_thread(prepare)
-    try:
-        with short_work():
-            return prepare()
-    except TakesLong:
-        return await asyncio.to_thread(prepare)
-
-
-def _retrieve(task: asyncio.Task[Any]) -> None:
+def _retrieve(task: asyncio.Future[Any]) -> None:
     """An error of lines that none reads any more is no error of the event loop."""
     if not task.cancelled():
         task.exception()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from pipelines.base.errors import RequestError, Unavailable
-from pipelines.nodes.interface import Composing, NamesGraph, Running
+from pipelines.nodes.interface import Composing, HandingOn, NamesGraph, Running
 from pipelines.nodes.line import Line
 from pipelines.telemetry.request_trace import NotesCalls
 from pipelines.values.tasks import GenerationInput
@@ -25,6 +25,7 @@ class ComposedPipeline(Pipeline):
         super().__init__(name, version, task, max_context, lines)
         self.composing = frozenset(line.name for line in lines if isinstance(line.node, Composing))
         self.answer = _answer(lines)
+        self.handing = lines[0] if len(lines) == 1 and isinstance(lines[0].node, HandingOn) else None
         nodes = {id(line.node) for line in lines if line.name not in self.composing}
         self._planning = [node for node in self._planning if id(node) in nodes]
         self._checking = [node for node in self._checking if id(node) in nodes]

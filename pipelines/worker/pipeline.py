@@ -30,6 +30,8 @@ class Pipeline:
     is_composed = False
     composing: frozenset[str] = frozenset()
     """The names of the lines that ask other models, of a composed graph."""
+    handing: Line | None = None
+    """The only line of a composed graph, where that hands the request on to another model."""
 
     def __init__(self, name: str, version: int, task: str, max_context: int, lines: list[Line]) -> None:
         self.name = self.model = name

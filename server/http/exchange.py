@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pipelines.base.cancellation import ClientGone, TakesLong, short_work
+from pipelines.base.cancellation import ClientGone, ShortWork, TakesLong
 from pipelines.requests.fields.request_ids import clean_id
 from pipelines.telemetry.request_trace import RequestTrace
 from server.dialects import OPENAI, Dialect
@@ -139,7 +139,7 @@ class Exchange:
         try:
             if num_bytes > LONG_BODY_BYTES:
                 return await self._queued(work, num_bytes)
-            with short_work():
+            with ShortWork():
                 return work()
         except TakesLong:
             return await self._queued(work, max(num_bytes, LONG_WORK_BYTES + 1))

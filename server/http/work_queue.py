@@ -16,7 +16,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
-from pipelines.base.cancellation import cancelled_by, short_work
+from pipelines.base.cancellation import ShortWork, cancelled_by
 from pipelines.base.errors import Overloaded
 
 LONG_WORK_BYTES = 64 << 10
@@ -55,7 +55,7 @@ def _run(work: Callable[[], Any], cancelled: threading.Event, is_short: bool) ->
     """What `work` returns.  It knows no job: work holds a whole request, and a job that held itself would
     keep that until the next collection of garbage.
     """
-    with cancelled_by(cancelled), short_work() if is_short else nullcontext():
+    with cancelled_by(cancelled), ShortWork() if is_short else nullcontext():
         return work()
 
 

@@ -14,7 +14,7 @@ from graphs.graph import Graph, PortsBySettings, SettingError
 from graphs.node import NodeConfig, Port
 from pipelines.base.errors import EngineError
 from pipelines.nodes.composing.readable import INNER_REQUEST, READABLE, number_in, text_in
-from pipelines.nodes.interface import AskedReply, Composer, Composing, Loading
+from pipelines.nodes.interface import AskedReply, Composer, HandingOn, Loading, NamedGraph
 from pipelines.nodes.naming import NamesGraphs, task_of
 from pipelines.values.tasks import TASKS, PromptInput
 
@@ -23,7 +23,7 @@ COMPARED = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
 COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
-class Choose(NamesGraphs, PortsBySettings, Composing):
+class Choose(NamesGraphs, PortsBySettings, HandingOn):
     """Hands a request to one of several models of the same task.
 
     The first of the `cases` that the `value` fulfils gets the request, else `otherwise`. A case is a text
@@ -69,9 +69,12 @@ class Choose(NamesGraphs, PortsBySettings, Composing):
         request: Annotated[Any, INNER_REQUEST],
         value: Annotated[Any, READABLE] = None,
     ) -> AskedReply:
+        return await call.ask(*self.handed_on(call, request, value))
+
+    def handed_on(self, call: Composer, request: Any, value: Any = None) -> tuple[NamedGraph, Any]:
         name = self._by_share(call, request) if self.config.shares else self._by_value(value)
         call.note(name)
-        return await call.ask(self.live_graph(name), request)
+        return self.live_graph(name), request
 
     def _by_value(self, value: Any) -> str:
         text = text_in(value).casefold() if self.reads_text else ""

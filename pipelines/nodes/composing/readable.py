@@ -92,6 +92,8 @@ def text_in(value: Any) -> str:
 
 def number_in(value: Any, label: str | None = None) -> float | None:
     """The number that a value is, or the probability of a class; of a list its length.  None of another."""
+    if isinstance(value, int | float):
+        return float(value)
     if isinstance(value, Classes):
         likeliest: ClassView = view(value)
         return likeliest.scores.get(likeliest.label if label is None else label)
@@ -102,7 +104,7 @@ def number_in(value: Any, label: str | None = None) -> float | None:
     if isinstance(value, list | dict):
         return float(len(value))
     try:
-        return float(value if isinstance(value, int | float) else text_in(value))
+        return float(text_in(value))
     except ValueError:
         return None
 

@@ -8,7 +8,7 @@ import pytest
 from patience import PATIENCE_S
 
 from pipelines.base.bounded_processes import BoundedProcesses, OutOfBounds, OutOfTime
-from pipelines.base.cancellation import TakesLong, WorkCancelled, cancelled_by, need_long_work, short_work
+from pipelines.base.cancellation import ShortWork, TakesLong, WorkCancelled, cancelled_by, need_long_work
 from pipelines.base.errors import Unavailable
 
 ENDLESS = {
@@ -87,5 +87,5 @@ def test_who_waits_too_long_for_a_place_learns_it(processes, monkeypatch):
 
 def test_short_work_that_turns_out_to_be_long_says_so():
     need_long_work()
-    with short_work(), pytest.raises(TakesLong):
+    with ShortWork(), pytest.raises(TakesLong):
         need_long_work()

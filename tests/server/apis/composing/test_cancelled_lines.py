@@ -11,16 +11,16 @@ from pipelines.worker.composed_call import ComposedCall
 
 
 def test_all_is_free_when_a_client_hangs_up_at_any_line(every_line, monkeypatch):
-    ask, begun, at = ComposedCall.ask, [], []
+    begin, begun, at = ComposedCall.begin, [], []
 
-    async def noted(self, line, graph, request):
-        asked = await ask(self, line, graph, request)
+    def noted(self, line, call, streams):
+        asked = begin(self, line, call, streams)
         begun.append(asked)
         if len(begun) == at[0]:
             at[1].hang_up()
         return asked
 
-    monkeypatch.setattr(ComposedCall, "ask", noted)
+    monkeypatch.setattr(ComposedCall, "begin", noted)
 
     async def whole():
         async with serving(every_line, responses_store=False) as (services, client):

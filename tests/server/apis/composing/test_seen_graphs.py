@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from fake_decoder import write_fake_model
 from scripted_model import held_open
 
+from pipelines.worker.request_sizes import LONG_CHARS
 from server.keys.key_file import digest_of
 
 GRAPHS = {
@@ -25,7 +27,7 @@ RESPONSE = {"model": "twice", "input": "Hello", "max_output_tokens": 16}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
-    write_fake_model(folder / "tiny")
+    write_fake_model(folder / "tiny", max_context=1 << 20)
     for name, graph in GRAPHS.items():
         (folder / name).mkdir()
         (folder / name / "graph.yaml").write_text(graph)
@@ -89,6 +91,33 @@ def test_the_path_of_a_request_has_lines_of_models_that_the_key_may_use(played):
             few = (await client.post(path, body, **sent("few", **TRACE))).json["trace"]
             assert nodes_of(few) == {"first", "reply"}
             assert "trace" not in (await client.post(path, body, **sent("all"))).json
+
+    played(scene)
+
+
+@pytest.mark.parametrize("length", [5, LONG_CHARS + 1], ids=["short", "long"])
+def test_a_request_that_is_handed_on_is_the_inner_model_s_own(played, length):
+    """A short one at once, a long one from a thread."""
+    messages = [{"role": "user", "content": "a" * length}]
+
+    async def scene(client):
+        async def asked(model, **fields):
+            body = {**ASKED, "model": model, "messages": messages, "temperature": 0, **fields}
+            return await client.post("/v1/chat/completions", body, **sent("all", **TRACE))
+
+        own, handed = (await asked("tiny")).json, (await asked("outer")).json
+        assert handed["choices"] == own["choices"]
+        assert handed["usage"]["prompt_tokens"] == own["usage"]["prompt_tokens"]
+        assert handed["trace"]["decisions"] in ({"reply": "middle"}, {"reply": "tiny"})
+        assert "reply" in nodes_of(handed["trace"])
+        without = {"response_format": {"type": "json_object"}}  # the graph has no grammar
+        refused = (await asked("tiny", **without)).error["message"]
+        for fields in ({}, {"stream": True}):
+            handed_on = await asked("outer", **without, **fields)
+            assert handed_on.status == 400
+            assert re.fullmatch(
+                rf"line `reply`: model `(middle|tiny)`: {re.escape(refused)}", handed_on.error["message"]
+            )
 
     played(scene)
 
