@@ -74,7 +74,8 @@ def index(
     from pipelines.retrieval.cutting import Cutting
     from pipelines.retrieval.index_folder import IndexBusy, IndexFolder
     from pipelines.retrieval.index_graph import INDEX, index_graph
-    from pipelines.retrieval.index_update import Making, update
+    from pipelines.retrieval.index_update import update
+    from pipelines.retrieval.making import Making
     from pipelines.retrieval.source_files import documents_of
 
     graph = place / "graph.yaml"

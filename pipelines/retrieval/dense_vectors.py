@@ -9,9 +9,7 @@ is stored, in a third of the room, and its scores are the result.
 from __future__ import annotations
 
 import math
-import shutil
-from collections.abc import Iterable, Iterator
-from itertools import product
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self, TypeVar
@@ -19,6 +17,7 @@ from typing import Any, BinaryIO, Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.retrieval.index_parts import part_file
 from pipelines.retrieval.near_graph import CANDIDATES, DENSE_SHARE, NearGraph
 
 Floats = NDArray[np.float32]
@@ -30,8 +29,8 @@ CODES, HALVES, SCALES = "codes.bin", "halves.bin", "scales.bin"
 BLOCK = 1024
 """Rows that are scored at a time: their numbers in 32 bits stay in the processor's cache."""
 LARGEST_CODE = 127
-MAX_PARTS = 16
-"""Parts of a version at most; each costs a search some 50 microseconds."""
+LEAST_MAPPED = 1 << 16
+"""Bytes from which on a file is mapped: each that is takes a file descriptor of the process."""
 
 
 def unit(vectors: Floats) -> Floats:
@@ -42,12 +41,11 @@ def unit(vectors: Floats) -> Floats:
 
 
 class VectorWriter:
-    """Writes vectors of length 1 to a part of a new version, beside the parts of an earlier one."""
+    """Writes vectors of length 1 to a part of a new version."""
 
-    def __init__(self, folder: Path, precision: Precision) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, precision: Precision, part: int = 0) -> None:
+        self._folder, self._part = folder, part
         self._names = (CODES, SCALES, HALVES) if precision == "float16" else (CODES, SCALES)
-        self._part = 0
         self._open: dict[str, BinaryIO] = {}
 
     def append(self, vectors: Floats) -> None:
@@ -63,19 +61,10 @@ class VectorWriter:
         if HALVES in self._names:
             self._write(HALVES, vectors.astype(np.float16))
 
-    def share(self, vectors: DenseVectors) -> None:
-        """Begin with all rows of an earlier version: its parts are parts of this one too.  Raises OSError."""
-        self._part = len(vectors.parts)
-        share_parts(vectors.folder, self._folder, self._part, self._names)
-
-    def copy(self, vectors: DenseVectors, rows: Rows) -> None:
-        """Begin with rows of an earlier version, in ascending order, as one part.  Raises OSError."""
-        first = 0
-        for part in vectors.parts:
-            own = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + part.count)] - first
-            for start in range(0, len(own), BLOCK):
-                self._copy(part, own[start : start + BLOCK])
-            first += part.count
+    def copy(self, part: DensePart, rows: Rows) -> None:
+        """Write rows of a part of an earlier version as they are there.  Raises OSError."""
+        for start in range(0, len(rows), BLOCK):
+            self._copy(part, rows[start : start + BLOCK])
 
     def _copy(self, part: DensePart, rows: Rows) -> None:
         self._write(CODES, part.codes[rows])
@@ -104,14 +93,10 @@ class VectorWriter:
 class DenseVectors:
     """The vectors of a version, in parts whose files never change: several versions may share them."""
 
-    def __init__(self, folder: Path, count: int, size: int) -> None:
-        """Raises OSError, and ValueError where the files are not those of `count` vectors."""
-        self.folder, self.count, self.size = folder, count, size
-        num_parts = len([*folder.glob(f"*-{SCALES}")])
-        self.parts = [DensePart(folder, number, size) for number in range(num_parts)]
-        held = sum(part.count for part in self.parts)
-        if held != count:
-            raise ValueError(f"{folder} has {held} vectors, not {count}: the index is damaged")
+    def __init__(self, folder: Path, counts: Sequence[int], size: int) -> None:
+        """`counts`: the rows of each part.  Raises OSError, and ValueError where the files have others."""
+        self.folder, self.count, self.size = folder, sum(counts), size
+        self.parts = [DensePart(folder, number, count, size) for number, count in enumerate(counts)]
         self.graph: NearGraph | None = None
 
     def use_graph(self) -> None:
@@ -177,13 +162,11 @@ class DensePart:
     the scale of its codes and the length of what they lose.
     """
 
-    def __init__(self, folder: Path, number: int, size: int) -> None:
-        """Raises OSError, and ValueError where a file has another length than the others."""
-        scales = part_file(folder, number, SCALES)
-        count = scales.stat().st_size // 8
+    def __init__(self, folder: Path, number: int, count: int, size: int) -> None:
+        """Raises OSError, and ValueError where a file has another length."""
         self.count, self.size = count, size
         self.codes: NDArray[np.int8] = mapped(part_file(folder, number, CODES), np.int8, (count, size))
-        self.scales: Floats = mapped(scales, np.float32, (count, 2))
+        self.scales: Floats = mapped(part_file(folder, number, SCALES), np.float32, (count, 2))
         halves = part_file(folder, number, HALVES)
         self.halves: NDArray[np.float16] | None = (
             mapped(halves, np.float16, (count, size)) if halves.exists() else None
@@ -250,29 +233,7 @@ def _first(found: list[tuple[Rows, Floats]], top: int) -> tuple[Rows, Floats]:
     return rows[order], scores[order]
 
 
-def part_file(folder: Path, part: int, name: str) -> Path:
-    """A file of a part of a version."""
-    return folder / f"{part}-{name}"
-
-
-def share_parts(folder: Path, own: Path, num_parts: int, names: Iterable[str]) -> None:
-    """Share the first parts of a version with a new one, each of as many files as there are `names`.
-
-    Raises OSError.
-    """
-    for number, name in product(range(num_parts), names):
-        _share(part_file(folder, number, name), part_file(own, number, name))
-
-
-def _share(file: Path, own: Path) -> None:
-    """Make a file of an earlier version one of this version too; a copy where the disk has no links."""
-    try:
-        own.hardlink_to(file)
-    except OSError:
-        shutil.copyfile(file, own)
-
-
-def largest(values: Floats, count: int) -> Rows:
+def largest(values: NDArray[Any], count: int) -> Rows:
     """The places of the `count` largest values, in no order."""
     if count >= len(values):
         return np.arange(len(values))
@@ -280,10 +241,12 @@ def largest(values: Floats, count: int) -> Rows:
 
 
 def mapped(path: Path, dtype: type[Number], shape: tuple[int, ...]) -> NDArray[Number]:
-    """The numbers of a file.  Raises OSError, and ValueError where it has another length."""
+    """The numbers of a file, a small one as a copy.  Raises OSError, and ValueError for another length."""
     wanted = math.prod(shape) * np.dtype(dtype).itemsize
-    if path.stat().st_size != wanted:
-        raise ValueError(f"{path} has {path.stat().st_size} bytes, not {wanted}: the index is damaged")
     if not wanted:
         return np.empty(shape, dtype)
+    if path.stat().st_size != wanted:
+        raise ValueError(f"{path} has {path.stat().st_size} bytes, not {wanted}: the index is damaged")
+    if wanted < LEAST_MAPPED:
+        return np.fromfile(path, dtype).reshape(shape)
     return np.memmap(path, dtype, "r", shape=shape)

@@ -79,7 +79,8 @@ class IndexFolder:
 
     def _publish(self, folder: Path, number: int) -> None:
         for file in folder.iterdir():
-            _sync(file)
+            if file.stat().st_nlink == 1:  # others are shared with a version that was synced
+                _sync(file)
         _sync(folder)
         shutil.rmtree(self.version(number), ignore_errors=True)  # of a crash between the next two lines
         folder.rename(self.version(number))

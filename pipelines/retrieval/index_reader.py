@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 import threading
@@ -13,56 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.base.errors import RequestError
+from pipelines.retrieval.about import About
 from pipelines.retrieval.dense_vectors import DenseVectors, Floats, Rows, unit
 from pipelines.retrieval.filters import Where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.passages import Passages
 from pipelines.retrieval.postings import Ids, Postings
 from pipelines.retrieval.rank_fusion import fused_ranks
+from pipelines.retrieval.words import StoredWords, query_words
 from pipelines.values.node_values import Vectors
 from pipelines.values.search_values import SEARCH_KINDS, VECTOR_KINDS, Hit
 
 log = logging.getLogger("braid.retrieval")
 
-ABOUT, FORMAT = "about.json", 3
 CHECK_S = 1.0
 """How long a version is searched before it is looked whether there is a newer one, in seconds."""
+MAX_WORDS = 64
+"""Words of a query that are looked for; further ones are left out."""
 NUM_CANDIDATES = 100
 """Passages of each kind of search that are fused, where fewer hits are wanted."""
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a version holds: its model, the size of its vectors and how many there are.
-
-    `kinds` are those of its vectors; `size` is of dense ones, 0 without any; `rows` counts those of passages
-    that were removed too; `postings` are the numbers of sparse ones.
-    """
-
-    model: str
-    size: int
-    documents: int
-    passages: int
-    precision: str
-    passage_size: int
-    overlap: int
-    kinds: tuple[str, ...]
-    rows: int
-    postings: int
-    format: int = FORMAT
-
-    @classmethod
-    def read(cls, folder: Path) -> About:
-        """Raises ValueError for a file that is damaged or of another version of Braid, and OSError."""
-        try:
-            found = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-            if found["format"] != FORMAT:
-                raise ValueError(f"its format is {found['format']}, and this Braid reads {FORMAT}")
-            return cls(**{**found, "kinds": tuple(found["kinds"])})
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{folder / ABOUT}: {error}; write the index again") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +56,14 @@ class Version:
     def __init__(self, folder: Path) -> None:
         """Raises OSError, sqlite3.Error, and ValueError where it is damaged."""
         self.about = About.read(folder)
-        count, kinds = self.about.rows, self.about.kinds
-        self.vectors = DenseVectors(folder, count, self.about.size) if "dense" in kinds else None
-        self.postings = Postings(folder, count, self.about.postings) if "sparse" in kinds else None
+        counts, kinds = self.about.parts, self.about.kinds
+        self.vectors = DenseVectors(folder, counts, self.about.size) if "dense" in kinds else None
+        self.postings = Postings(folder, counts, self.about.postings) if "sparse" in kinds else None
         if self.vectors is not None:
             self.vectors.use_graph()
-        self.passages = Passages(folder)
-        has_removed = count > self.about.passages
-        self._present = self.passages.allowed(("1", []), count) if has_removed else None
+        self.passages = Passages(folder, counts)
+        self._present = self.passages.allowed(None) if self.passages.has_removed else None
+        self.words = StoredWords([part.words for part in self.passages.parts], self._present)
 
     def search(self, queries: Sequence[Query], vectors: Floats) -> list[list[Hit]]:
         """The hits of each query; `vectors`: float32[queries, size], of any size where none are wanted.
@@ -116,15 +87,15 @@ class Version:
         kinds = [kind for kind in SEARCH_KINDS if query.weights.get(kind)]
         top = query.top if len(kinds) == 1 else max(query.top, NUM_CANDIDATES)
         allowed = self._present
-        if query.condition and kinds != ["text"]:
-            allowed = self.passages.allowed(query.condition, self.about.rows)
+        if query.condition:
+            allowed = self.passages.allowed(query.condition)
         ranked = {}
         if "dense" in kinds and self.vectors is not None:
             ranked["dense"] = _ranked(self.vectors.nearest(vector[None], top, allowed)[0])
         if "sparse" in kinds and self.postings is not None and query.terms is not None:
             ranked["sparse"] = _ranked(self.postings.best(*query.terms, top, allowed))
         if "text" in kinds:
-            ranked["text"] = self.passages.by_words(query.text, top, query.condition)
+            ranked["text"] = _ranked(self.words.best(query_words(query.text, MAX_WORDS), top, allowed))
         return ranked
 
     def _hits(self, query: Query, kinds: Mapping[str, list[tuple[int, float]]]) -> list[Hit]:
@@ -152,7 +123,7 @@ class Version:
         self.passages.close()
 
 
-def _ranked(found: tuple[Rows, Floats]) -> list[tuple[int, float]]:
+def _ranked(found: tuple[Rows, NDArray[Any]]) -> list[tuple[int, float]]:
     rows, scores = found
     return list(zip(rows.tolist(), scores.tolist(), strict=True))
 

@@ -83,11 +83,14 @@ class NearGraph:
         return rows
 
 
-def write_graph(before: Path | None, new: Path, vectors: WrittenVectors, least_rows: int) -> None:
+def write_graph(
+    before: Path | None, new: Path, vectors: WrittenVectors, least_rows: int, shared_rows: int = 0
+) -> None:
     """Write the graph of a new version, or share that of the version before.
 
-    `before` is that version where the new one begins with all of its rows.  Below `least_rows` and without
-    the library there is none.  Raises OSError, and RuntimeError where usearch cannot write.
+    The new version begins with the first `shared_rows` of `before`: a graph of more rows is written anew.
+    Below `least_rows` and without the library there is none.  Raises OSError, and RuntimeError where usearch
+    cannot write.
     """
     if vectors.count < least_rows:
         return
@@ -95,10 +98,10 @@ def write_graph(before: Path | None, new: Path, vectors: WrittenVectors, least_r
         log.warning("%s has %s vectors: pip install usearch makes searches fast", new, vectors.count)
         return
     path = None if before is None else before / FILE
-    if path is None or not path.exists():
+    graph = opened(path, vectors.size, view=True) if path is not None and path.exists() else None
+    if path is None or graph is None or len(graph) > shared_rows:
         _extend(new_index(vectors.size), vectors).save(str(new / FILE))
         return
-    graph = opened(path, vectors.size, view=True)
     if (vectors.count - len(graph)) * REST_SHARE <= vectors.count:
         (new / FILE).hardlink_to(path)
         return

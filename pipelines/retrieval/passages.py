@@ -1,11 +1,10 @@
-"""The documents and passages of an index in one SQLite file, with an index of their words (FTS5)."""
+"""The documents and passages of an index, each part of them in a SQLite file with its words' dictionary."""
 
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,24 +14,21 @@ from numpy.typing import NDArray
 
 from pipelines.retrieval.cutting import Passage
 from pipelines.retrieval.filters import Where
+from pipelines.retrieval.index_parts import Removed, mark, part_file, read_removed
+from pipelines.retrieval.words import WordsPart, WordsWriter
 
 FILE = "passages.sqlite"
-MAX_WORDS = 64
-"""Words of a query that are looked for; further ones are left out."""
 TABLES = """
 CREATE TABLE documents (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, digest TEXT NOT NULL,
-                        attributes TEXT NOT NULL);
-CREATE TABLE passages (id INTEGER PRIMARY KEY, document INTEGER NOT NULL REFERENCES documents (id),
-                       row INTEGER, start INTEGER NOT NULL, heading TEXT NOT NULL, text TEXT NOT NULL);
-CREATE INDEX passages_of_documents ON passages (document);
-CREATE INDEX passages_by_row ON passages (row);
-CREATE VIRTUAL TABLE words USING fts5 (text, heading, content = 'passages', content_rowid = 'id',
-                                       tokenize = 'unicode61 remove_diacritics 2');
+                        attributes TEXT NOT NULL, first INTEGER NOT NULL, passages INTEGER NOT NULL,
+                        bytes INTEGER NOT NULL);
+CREATE TABLE passages (row INTEGER PRIMARY KEY, document INTEGER NOT NULL REFERENCES documents (id),
+                       start INTEGER NOT NULL, heading TEXT NOT NULL, text TEXT NOT NULL);
+CREATE TABLE words (word TEXT PRIMARY KEY, first INTEGER NOT NULL, end INTEGER NOT NULL) WITHOUT ROWID;
 """
-FROM = "FROM passages JOIN documents ON documents.id = passages.document"
-COLUMNS = (
-    "passages.row, documents.name, passages.text, passages.heading, passages.start, documents.attributes"
-)
+DOCUMENT = "id, name, digest, attributes, first, passages, bytes"
+MAX_ASKED = 500
+"""Values that one query asks for: SQLite has a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,158 +43,199 @@ class StoredPassage:
     attributes: dict[str, Any]
 
 
-class PassageWriter:
-    """Changes the passages of a version that is not published yet."""
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document of a part: its passages are `passages` rows from `first` on, with `bytes` bytes of text.
 
-    def __init__(self, folder: Path) -> None:
-        """Opens the file, or makes it.  Raises sqlite3.Error."""
-        path = folder / FILE
-        is_new = not path.exists()
-        self._db = sqlite3.connect(path, isolation_level=None)
+    `attributes` is JSON.
+    """
+
+    id: int
+    name: str
+    digest: str
+    attributes: str
+    first: int
+    passages: int
+    bytes: int
+
+
+class PassageWriter:
+    """Writes the documents, passages and words of a part."""
+
+    def __init__(self, folder: Path, part: int) -> None:
+        """Raises sqlite3.Error."""
+        self._db = sqlite3.connect(
+            part_file(folder, part, FILE), isolation_level=None, check_same_thread=False
+        )
         self._db.execute("PRAGMA journal_mode = OFF")  # what is not whole is never published
         self._db.execute("PRAGMA synchronous = OFF")  # the version is synced before it is published
-        if is_new:
-            self._db.executescript(TABLES)
+        self._db.executescript(TABLES)
         self._db.execute("BEGIN")
+        self._words = WordsWriter(folder, part)
+        self.num_documents = self.num_passages = 0
 
-    def digests(self) -> dict[str, str]:
-        """The digest of each document by its name."""
-        return dict(self._db.execute("SELECT name, digest FROM documents"))
-
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove documents with their passages."""
-        for name in names:
-            (number,) = self._db.execute("SELECT id FROM documents WHERE name = ?", (name,)).fetchone()
-            gone = self._db.execute(
-                "SELECT id, text, heading FROM passages WHERE document = ?", (number,)
-            ).fetchall()
-            self._db.executemany(
-                "INSERT INTO words (words, rowid, text, heading) VALUES ('delete', ?, ?, ?)", gone
-            )
-            self._db.execute("DELETE FROM passages WHERE document = ?", (number,))
-            self._db.execute("DELETE FROM documents WHERE id = ?", (number,))
-
-    def describe(self, name: str, digest: str, attributes: Mapping[str, Any]) -> None:
-        """Give a document, where there is one of this name, other attributes."""
-        values = (digest, json.dumps(dict(attributes), ensure_ascii=False), name)
-        self._db.execute("UPDATE documents SET digest = ?, attributes = ? WHERE name = ?", values)
-
-    def rows(self) -> NDArray[np.int64]:
-        """The rows of the vectors of all passages, in order."""
-        return np.array(
-            [row for (row,) in self._db.execute("SELECT row FROM passages ORDER BY row")], np.int64
+    def add(self, name: str, digest: str, attributes: str, passages: Sequence[Passage]) -> None:
+        """A document, whose passages are in the next rows; `attributes` is JSON.  Raises sqlite3.Error."""
+        num_bytes = sum(len(passage.text.encode()) for passage in passages)
+        number, first = self.num_documents, self.num_passages
+        self._db.execute(
+            f"INSERT INTO documents ({DOCUMENT}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (number, name, digest, attributes, first, len(passages), num_bytes),
         )
-
-    def number_rows(self) -> None:
-        """Number the rows of the vectors from 0, in their order."""
-        ids = [number for (number,) in self._db.execute("SELECT id FROM passages ORDER BY row")]
-        self._db.executemany("UPDATE passages SET row = ? WHERE id = ?", enumerate(ids))
-
-    def add(self, name: str, digest: str, attributes: Mapping[str, Any]) -> int:
-        """A new document; its number."""
-        number = self._db.execute(
-            "INSERT INTO documents (name, digest, attributes) VALUES (?, ?, ?)",
-            (name, digest, json.dumps(dict(attributes), ensure_ascii=False)),
-        ).lastrowid
-        assert number is not None
-        return number
-
-    def add_passages(self, document: int, first_row: int, passages: Sequence[Passage]) -> None:
-        """Passages of a document, whose vectors are in the rows from `first_row` on."""
-        for row, passage in enumerate(passages, first_row):
-            number = self._db.execute(
-                "INSERT INTO passages (document, row, start, heading, text) VALUES (?, ?, ?, ?, ?)",
-                (document, row, passage.start, passage.heading, passage.text),
-            ).lastrowid
-            self._db.execute(
-                "INSERT INTO words (rowid, text, heading) VALUES (?, ?, ?)",
-                (number, passage.text, passage.heading),
-            )
-
-    def count(self) -> tuple[int, int]:
-        """How many documents and passages there are."""
-        (documents,) = self._db.execute("SELECT count(*) FROM documents").fetchone()
-        (passages,) = self._db.execute("SELECT count(*) FROM passages").fetchone()
-        return documents, passages
+        self._db.executemany(
+            "INSERT INTO passages (row, document, start, heading, text) VALUES (?, ?, ?, ?, ?)",
+            (
+                (row, number, passage.start, passage.heading, passage.text)
+                for row, passage in enumerate(passages, first)
+            ),
+        )
+        for passage in passages:
+            self._words.add(passage.text, passage.heading)
+        self.num_documents += 1
+        self.num_passages += len(passages)
 
     def close(self) -> None:
-        """Write all.  Raises sqlite3.Error."""
+        """Write all.  Raises sqlite3.Error and OSError."""
+        self._db.executemany("INSERT INTO words (word, first, end) VALUES (?, ?, ?)", self._words.write())
         self._db.execute("COMMIT")
+        self._db.close()
+
+    def abandon(self) -> None:
+        """Close the file of a part that is not published."""
+        self._db.close()
+
+
+class PassagePart:
+    """The documents and passages of a part, without those that were removed.
+
+    `num_documents` counts the removed ones too.  Several threads may use it, in turns of the caller's.
+    """
+
+    def __init__(self, folder: Path, part: int, rows: int) -> None:
+        """`rows`: how many the part has.  Raises OSError, sqlite3.Error and ValueError for damaged files."""
+        path = part_file(folder, part, FILE).resolve()
+        self.rows = rows
+        self.removed = read_removed(folder, part)
+        self._gone = set(self.removed[:, 0].tolist())
+        self._db = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+        try:
+            self._db.execute("SELECT row, word FROM passages, words LIMIT 1").fetchall()
+            last = self._db.execute("SELECT coalesce(max(id), -1) FROM documents").fetchone()[0]
+            self.num_documents = last + 1
+            self.words = WordsPart(folder, part, rows, self._places)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def without(self, removed: Iterable[StoredDocument]) -> Removed:
+        """The documents that are removed, these too."""
+        new = [(document.id, document.first, document.passages) for document in removed]
+        return np.concatenate([self.removed, np.array(new, np.int32).reshape(-1, 3)])
+
+    def documents(self, names: Iterable[str] | None = None) -> Iterator[StoredDocument]:
+        """The documents of these names are given, or all, in the order of their rows."""
+        if names is None:
+            rows: Iterable[Any] = self._db.execute(f"SELECT {DOCUMENT} FROM documents ORDER BY id")
+        else:
+            rows = self._asked(f"SELECT {DOCUMENT} FROM documents WHERE name IN ({{}})", [*names])
+        for columns in rows:
+            if columns[0] not in self._gone:
+                yield StoredDocument(*columns)
+
+    def passages_of(self, document: StoredDocument) -> list[Passage]:
+        """The passages of a document in order."""
+        rows = self._db.execute(
+            "SELECT text, start, heading FROM passages WHERE row >= ? AND row < ? ORDER BY row",
+            (document.first, document.first + document.passages),
+        )
+        return [Passage(*columns) for columns in rows]
+
+    def at(self, rows: Sequence[int]) -> Iterator[StoredPassage]:
+        """The passages in these rows, in no order."""
+        passages = self._asked(
+            "SELECT passages.row, documents.name, text, heading, start, attributes FROM passages "
+            "JOIN documents ON documents.id = passages.document WHERE passages.row IN ({})",
+            rows,
+        )
+        for row, document, text, heading, start, attributes in passages:
+            yield StoredPassage(row, document, text, heading, start, json.loads(attributes))
+
+    def mark_allowed(self, condition: Where | None, mask: NDArray[np.bool_]) -> None:
+        """Set which rows fulfil a condition on `documents`: bool[rows]."""
+        if condition is None:
+            mask[:] = True
+        else:
+            sql, values = condition
+            mask[:] = False
+            spans = self._db.execute(f"SELECT first, passages FROM documents WHERE {sql}", values).fetchall()
+            mark(mask, spans, value=True)
+        mark(mask, self.removed[:, 1:], value=False)
+
+    def _places(self, words: Sequence[str]) -> dict[str, tuple[int, int]]:
+        found = self._asked("SELECT word, first, end FROM words WHERE word IN ({})", words)
+        return {word: (first, end) for word, first, end in found}
+
+    def _asked(self, sql: str, values: Sequence[Any]) -> Iterator[Any]:
+        """The rows of a query that asks for each of many values."""
+        for start in range(0, len(values), MAX_ASKED):
+            group = values[start : start + MAX_ASKED]
+            yield from self._db.execute(sql.format(", ".join("?" * len(group))), list(group))
+
+    def close(self) -> None:
         self._db.close()
 
 
 class Passages:
     """The passages of a published version.  Several threads may use it, in turns of the caller's."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises sqlite3.Error where the file is damaged."""
-        path = (folder / FILE).resolve()
-        self._db = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+    def __init__(self, folder: Path, counts: Sequence[int]) -> None:
+        """`counts`: the rows of each part.  Raises OSError, sqlite3.Error and ValueError where damaged."""
+        self.parts: list[PassagePart] = []
         try:
-            self._db.execute(f"SELECT {COLUMNS} {FROM} LIMIT 1").fetchall()
+            for part, rows in enumerate(counts):
+                self.parts.append(PassagePart(folder, part, rows))
         except BaseException:
-            self._db.close()
+            self.close()
             raise
+        self.firsts = np.cumsum([0, *counts]).tolist()
+        self.has_removed = any(len(part.removed) for part in self.parts)
 
     def at(self, rows: Sequence[int]) -> dict[int, StoredPassage]:
         """The passages in these rows."""
-        marks = ", ".join("?" * len(rows))
-        found = self._db.execute(f"SELECT {COLUMNS} {FROM} WHERE passages.row IN ({marks})", list(rows))
-        return {passage.row: passage for passage in map(_passage, found)}
+        wanted: dict[int, list[int]] = {}
+        for row, part in zip(rows, np.searchsorted(self.firsts, rows, "right") - 1, strict=True):
+            wanted.setdefault(int(part), []).append(row - self.firsts[part])
+        return {
+            self.firsts[part] + passage.row: passage
+            for part, own in wanted.items()
+            for passage in self.parts[part].at(own)
+        }
 
-    def by_words(self, query: str, top: int, condition: Where | None = None) -> list[tuple[int, float]]:
-        """(row, score) of the passages that hold words of the query, by BM25, the best first.
-
-        A condition is on `documents.attributes`.
-        """
-        wanted = match_text(query)
-        if not wanted:
-            return []
-        sql, values = condition or ("1", [])
-        rows = self._db.execute(
-            "SELECT passages.row, bm25(words) FROM words JOIN passages ON passages.id = words.rowid "
-            "JOIN documents ON documents.id = passages.document "
-            f"WHERE words MATCH ? AND {sql} ORDER BY bm25(words), passages.row LIMIT ?",
-            [wanted, *values, top],
-        )
-        return [(row, -score) for row, score in rows]
-
-    def allowed(self, condition: Where, count: int) -> NDArray[np.bool_]:
-        """Which of `count` rows fulfil a condition: bool[count]."""
-        sql, values = condition
-        mask = np.zeros(count, np.bool_)
-        mask[[row for (row,) in self._db.execute(f"SELECT passages.row {FROM} WHERE {sql}", values)]] = True
+    def allowed(self, condition: Where | None) -> NDArray[np.bool_]:
+        """Which rows are not removed and fulfil a condition on `documents`: bool[rows]."""
+        mask = np.empty(self.firsts[-1], np.bool_)
+        for part, first in zip(self.parts, self.firsts, strict=False):
+            part.mark_allowed(condition, mask[first : first + part.rows])
         return mask
 
-    def documents(self) -> dict[str, int]:
-        """How many passages each document has, by its name."""
-        return dict(self._db.execute(f"SELECT documents.name, count(*) {FROM} GROUP BY documents.id"))
+    def sizes(self, names: Iterable[str] | None = None) -> Mapping[str, tuple[int, int]]:
+        """How many passages, and bytes of text, the documents of these names have, or all."""
+        wanted = None if names is None else [*names]
+        return {
+            document.name: (document.passages, document.bytes)
+            for part in self.parts
+            for document in part.documents(wanted)
+        }
 
-    def num_bytes(self) -> dict[str, int]:
-        """How many bytes of text the passages of each document have, by its name."""
-        rows = self._db.execute(
-            f"SELECT documents.name, sum(length(CAST(passages.text AS BLOB))) {FROM} GROUP BY documents.id"
-        )
-        return dict(rows)
-
-    def text_of(self, name: str) -> list[StoredPassage]:
+    def text_of(self, name: str) -> list[Passage]:
         """The passages of a document in order; [] where there is none."""
-        found = self._db.execute(
-            f"SELECT {COLUMNS} {FROM} WHERE documents.name = ? ORDER BY passages.start", (name,)
-        )
-        return [_passage(columns) for columns in found]
+        return [
+            passage
+            for part in self.parts
+            for document in part.documents([name])
+            for passage in part.passages_of(document)
+        ]
 
     def close(self) -> None:
-        self._db.close()
-
-
-def _passage(columns: Sequence[Any]) -> StoredPassage:
-    """A row of `COLUMNS`."""
-    row, document, text, heading, start, attributes = columns
-    return StoredPassage(row, document, text, heading, start, json.loads(attributes))
-
-
-def match_text(query: str) -> str:
-    """The words of a query in FTS5's language: each quoted, any of them."""
-    words = dict.fromkeys(re.findall(r"\w+", query.lower()))
-    return " OR ".join(f'"{word}"' for word in list(words)[:MAX_WORDS])
+        for part in self.parts:
+            part.close()

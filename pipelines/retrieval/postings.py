@@ -6,12 +6,14 @@ files are in parts, which never change: several versions may share them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.retrieval.dense_vectors import Floats, Rows, largest, mapped, part_file, share_parts
+from pipelines.retrieval.dense_vectors import Floats, Rows, largest, mapped
+from pipelines.retrieval.index_parts import part_file
 from pipelines.values.node_values import SparseVectors
 
 TERMS, ENDS, ROWS, WEIGHTS = "terms.bin", "ends.bin", "rows.bin", "weights.bin"
@@ -19,20 +21,14 @@ Ids = NDArray[np.int32]
 
 
 class PostingsWriter:
-    """Collects the sparse vectors of a part in memory: 12 bytes for each number that is not 0.
-
-    `count` is how many numbers the new version has, those of earlier parts too.
+    """Collects the sparse vectors of a part in memory: 12 bytes for each number that is not 0, of which there
+    are `count`.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._part = self.count = 0
+    def __init__(self, folder: Path, part: int = 0) -> None:
+        self._folder, self._part = folder, part
+        self.count = 0
         self._new: list[tuple[Ids, Ids, Floats]] = []  # terms, rows, weights
-
-    def share(self, postings: Postings) -> None:
-        """Begin with all rows of an earlier version: its parts are parts of this one too.  Raises OSError."""
-        self._part, self.count = len(postings.parts), postings.num_postings
-        share_parts(postings.folder, self._folder, self._part, (TERMS, ENDS, ROWS, WEIGHTS))
 
     def append(self, first_row: int, vectors: SparseVectors) -> None:
         """Add vectors, whose rows count from `first_row`.  Raises ValueError for NaN and infinity."""
@@ -41,15 +37,14 @@ class PostingsWriter:
         rows = np.repeat(np.arange(first_row, first_row + len(vectors), dtype=np.int32), vectors.lengths)
         self._add(vectors.ids, rows, vectors.weights)
 
-    def copy(self, postings: Postings, rows: Rows) -> None:
-        """Add rows of an earlier version, in ascending order; they are numbered from 0."""
-        numbers = np.full(postings.count, -1, np.int32)
-        numbers[rows] = np.arange(len(rows), dtype=np.int32)
-        for part in postings.parts:
-            terms = np.repeat(part.terms, np.diff(part.ends, prepend=0))
-            new_rows = numbers[part.rows]
-            stays = new_rows >= 0
-            self._add(terms[stays], new_rows[stays], part.weights[stays])
+    def copy(self, first_row: int, part: PostingsPart, rows: Rows) -> None:
+        """Add rows of a part of an earlier version, which is read whole; they count from `first_row`."""
+        numbers = np.full(part.count, -1, np.int32)
+        numbers[rows] = np.arange(first_row, first_row + len(rows), dtype=np.int32)
+        new_rows = numbers[part.rows]
+        stays = new_rows >= 0
+        terms = np.repeat(part.terms, np.diff(part.ends, prepend=0))
+        self._add(terms[stays], new_rows[stays], part.weights[stays])
 
     def _add(self, terms: Ids, rows: Ids, weights: Floats) -> None:
         self._new.append((terms, rows, weights))
@@ -73,11 +68,12 @@ class PostingsWriter:
 class Postings:
     """The sparse vectors of a version, in parts; `count` is the number of its rows."""
 
-    def __init__(self, folder: Path, count: int, num_postings: int) -> None:
-        """Raises OSError, and ValueError where the files are not those of `num_postings` numbers."""
-        self.folder, self.count, self.num_postings = folder, count, num_postings
-        num_parts = len([*folder.glob(f"*-{TERMS}")])
-        self.parts = [PostingsPart(folder, number) for number in range(num_parts)]
+    def __init__(self, folder: Path, counts: Sequence[int], num_postings: int) -> None:
+        """`counts`: the rows of each part.  Raises OSError, and ValueError where the files are not those of
+        `num_postings` numbers.
+        """
+        self.count, self.num_postings = sum(counts), num_postings
+        self.parts = [PostingsPart(folder, number, count) for number, count in enumerate(counts)]
         held = sum(len(part.rows) for part in self.parts)
         if held != num_postings:
             raise ValueError(
@@ -93,8 +89,10 @@ class Postings:
         may be chosen.
         """
         scores = np.zeros(self.count, np.float32)
+        first = 0
         for part in self.parts:
-            part.add_products(terms, weights, scores)
+            part.add_products(terms, weights, scores[first : first + part.count])
+            first += part.count
         if allowed is not None:
             scores[~allowed] = 0
         matching = np.flatnonzero(scores > 0)
@@ -104,12 +102,13 @@ class Postings:
 
 
 class PostingsPart:
-    """The sparse vectors of some rows, mapped from files."""
+    """The sparse vectors of a part of `count` rows, mapped from files; a part without any has none."""
 
-    def __init__(self, folder: Path, number: int) -> None:
+    def __init__(self, folder: Path, number: int, count: int) -> None:
         """Raises OSError, and ValueError where the lengths of the files do not belong together."""
+        self.count = count
         terms = part_file(folder, number, TERMS)
-        num_terms = terms.stat().st_size // 4
+        num_terms = terms.stat().st_size // 4 if terms.exists() else 0
         self.terms: Ids = mapped(terms, np.int32, (num_terms,))
         self.ends: Rows = mapped(part_file(folder, number, ENDS), np.int64, (num_terms,))
         num_postings = int(self.ends[-1]) if num_terms else 0
@@ -117,7 +116,7 @@ class PostingsPart:
         self.weights: Floats = mapped(part_file(folder, number, WEIGHTS), np.float32, (num_postings,))
 
     def add_products(self, terms: Ids, weights: Floats, scores: Floats) -> None:
-        """Add the products with a query to the scores of all rows, float32[n]."""
+        """Add the products with a query to the scores of its rows, float32[count]."""
         for term, weight in zip(terms.tolist(), weights.tolist(), strict=True):
             holding, own = self._of(term)
             scores[holding] += np.float32(weight) * own

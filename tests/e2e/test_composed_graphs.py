@@ -17,7 +17,8 @@ from pipelines.nodes.composing.cite import SYSTEM
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_graph import index_graph
-from pipelines.retrieval.index_update import Making, SourceDocument, update
+from pipelines.retrieval.index_update import SourceDocument, update
+from pipelines.retrieval.making import Making
 
 anthropic = Later("anthropic")
 

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.retrieval.dense_vectors import MAX_PARTS, DenseVectors, VectorWriter, unit
+from pipelines.retrieval.dense_vectors import DenseVectors, VectorWriter, unit
 
 
 def written(folder, vectors, precision="float16"):
     with VectorWriter(folder, precision) as writer:
         for start in range(0, len(vectors), 100):
             writer.append(vectors[start : start + 100])
-    return DenseVectors(folder, *vectors.shape)
+    return DenseVectors(folder, [len(vectors)], vectors.shape[1])
 
 
 @given(
@@ -58,8 +58,8 @@ def test_rows_are_copied_as_they_are(tmp_path):
     (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
     first = written(tmp_path / "a", vectors)
     with VectorWriter(tmp_path / "b", "float16") as writer:
-        writer.copy(first, np.array([3, 40]))
-    copied = DenseVectors(tmp_path / "b", 2, 8)
+        writer.copy(first.parts[0], np.array([3, 40]))
+    copied = DenseVectors(tmp_path / "b", [2], 8)
     ((own,), (whole,)) = copied.parts, first.parts
     assert (own.codes == whole.codes[[3, 40]]).all()
     assert (own.halves == whole.halves[[3, 40]]).all()
@@ -73,35 +73,23 @@ def test_several_parts_give_what_one_gives(tmp_path, precision):
     whole = tmp_path / "whole"
     whole.mkdir()
     expected = written(whole, vectors, precision)
-    before, counts = None, []
-    for number, end in enumerate(range(20, 501, 20)):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        with VectorWriter(folder, precision) as writer:
-            if before is not None:
-                rows = np.arange(before.count)
-                writer.share(before) if len(before.parts) < MAX_PARTS else writer.copy(before, rows)
-            writer.append(vectors[end - 20 : end])
-        before = DenseVectors(folder, end, 16)
-        counts.append(len(before.parts))
-    assert (max(counts), counts[15:19]) == (16, [16, 1, 2, 3])
+    counts, first = [100, 0, 3, 297, 100], 0
+    for number, count in enumerate(counts):
+        with VectorWriter(tmp_path, precision, number) as writer:
+            if count:
+                writer.append(vectors[first : first + count])
+        first += count
+    parts = DenseVectors(tmp_path, counts, 16)
     for given_rows in (None, allowed):
         for top in (1, 30, 1000):
             pairs = zip(
-                before.nearest(queries, top, given_rows),
+                parts.nearest(queries, top, given_rows),
                 expected.nearest(queries, top, given_rows),
                 strict=True,
             )
             for (rows, scores), (own_rows, own_scores) in pairs:
                 assert rows.tolist() == own_rows.tolist()
                 np.testing.assert_allclose(scores, own_scores, atol=1e-6)
-    left = np.flatnonzero(random.random(500) < 0.5)
-    last = tmp_path / "last"
-    last.mkdir()
-    with VectorWriter(last, precision) as writer:
-        writer.copy(before, left)
-    (part,) = DenseVectors(last, len(left), 16).parts
-    assert (part.codes == expected.parts[0].codes[left]).all()
 
 
 def test_what_is_no_number_is_refused(tmp_path):
@@ -112,4 +100,4 @@ def test_what_is_no_number_is_refused(tmp_path):
 def test_a_file_of_another_length_is_damaged(tmp_path):
     written(tmp_path, np.eye(4, dtype=np.float32))
     with pytest.raises(ValueError, match="damaged"):
-        DenseVectors(tmp_path, 5, 4)
+        DenseVectors(tmp_path, [5], 4)

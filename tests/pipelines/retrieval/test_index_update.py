@@ -1,5 +1,6 @@
 """An index follows its documents, and is whole whatever happens while it is written."""
 
+import json
 import os
 import shutil
 import signal
@@ -12,11 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipelines.retrieval.about import ABOUT
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexBusy, IndexFolder
+from pipelines.retrieval.index_parts import part_file
 from pipelines.retrieval.index_reader import IndexReader, Query
-from pipelines.retrieval.index_update import Making, SourceDocument, describe, remove, update
+from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
+from pipelines.retrieval.making import Making
 from pipelines.retrieval.passages import FILE
 from pipelines.retrieval.source_files import documents_of
 
@@ -92,7 +96,7 @@ def test_documents_may_be_added_and_removed_one_by_one(folder):
     update(folder, documents({"new.txt": "Whales are mammals."}), MAKING, keeps_others=True)
     remove(folder, ["moon.md", "unknown"], MAKING)
     reader = IndexReader(folder.path)
-    assert sorted(reader.read(lambda passages: passages.documents())) == ["bread.md", "law.txt", "new.txt"]
+    assert sorted(reader.read(lambda passages: passages.sizes())) == ["bread.md", "law.txt", "new.txt"]
     assert names(reader, "whales")[0] == "new.txt"
 
 
@@ -114,9 +118,8 @@ def test_a_document_may_have_a_cutting_of_its_own(folder):
     long = SourceDocument.of_text("long.txt", "One word and another. " * 20)
     for cutting, num_passages in ((None, 10), (Cutting(500), 1)):
         update(folder, [replace(long, cutting=cutting)], MAKING, keeps_others=True)
-        assert (
-            IndexReader(folder.path).read(lambda passages: passages.documents())["long.txt"] == num_passages
-        )
+        sizes = IndexReader(folder.path).read(lambda passages: passages.sizes())
+        assert sizes["long.txt"] == (num_passages, 440 - num_passages)
     assert names(IndexReader(folder.path), "moon kilometres")[0] == "moon.md"
 
 
@@ -170,19 +173,23 @@ def test_an_error_changes_nothing(folder):
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_an_added_document_costs_its_own_vectors_alone(folder, has_links, monkeypatch):
+def test_an_added_document_costs_its_own_files_alone(folder, has_links, monkeypatch):
     if not has_links:
         monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "no links")))
     before = IndexReader(folder.path, clock=lambda: 0.0)
     for name, text in (("new.txt", "Whales are mammals."), ("more.txt", "Rivers meet the sea.")):
-        old = {file.name: file.stat() for file in folder.version(folder.number()).glob("*.bin")}
+        old = {file.name: file.stat() for file in folder.version(folder.number()).glob("*-*")}
         update(folder, documents({name: text}), MAKING, keeps_others=True)
-        now = {file.name: file.stat() for file in folder.version(folder.number()).glob("*.bin")}
+        now = {file.name: file.stat() for file in folder.version(folder.number()).glob("*-*")}
         for file, stat in old.items():
             assert (now[file].st_ino == stat.st_ino) == has_links
             assert now[file].st_size == stat.st_size
             assert not has_links or now[file].st_mtime_ns == stat.st_mtime_ns  # nothing is written in place
-        assert sum(now[file].st_size for file in now.keys() - old.keys()) == 128 * 3 + 8
+        new = {file.split("-")[1]: now[file].st_size for file in now.keys() - old.keys()}
+        assert new["codes.bin"] + new["halves.bin"] + new["scales.bin"] == 128 * 3 + 8
+        assert new["words.bin"] == 4 + 8 * len(text.split())
+        assert len(new) == 5
+        assert new["passages.sqlite"] <= 1 << 16
         assert names(before, "the moon")[0] == "moon.md"
         assert names(IndexReader(folder.path), text)[0] == name
 
@@ -262,7 +269,9 @@ def damage_vectors(version):
 
 
 def damage_passages(version):
-    (version / FILE).write_bytes(b"no database at all" * 100)
+    passages = part_file(version, 0, FILE)
+    passages.unlink()
+    passages.write_bytes(b"no database at all" * 100)
 
 
 def damage_about(version):
@@ -287,3 +296,19 @@ def test_a_damaged_version_is_refused_and_one_that_is_open_serves_on(folder, dam
 def test_vectors_of_another_model_are_refused(folder):
     with pytest.raises(ValueError, match="vectors of 128 numbers, from words"):
         IndexReader(folder.path).search([Query("moon")], np.zeros((1, 7), np.float32))
+
+
+def test_an_index_of_another_version_of_braid_is_made_anew_or_refused(folder):
+    about = folder.version(1) / ABOUT
+    about.write_text(json.dumps({**json.loads(about.read_text()), "format": 3}))
+    with pytest.raises(ValueError, match=r"format 3, and this Braid reads 4: index the documents again"):
+        IndexReader(folder.path)
+    for refused in (
+        lambda: update(folder, documents(TEXTS), MAKING, keeps_others=True),
+        lambda: remove(folder, ["moon.md"], MAKING),
+        lambda: describe(folder, documents(TEXTS), MAKING),
+    ):
+        with pytest.raises(ValueError, match="index the documents again"):
+            refused()
+    assert update(folder, documents(TEXTS), MAKING).added == [*TEXTS]
+    assert names(IndexReader(folder.path), "moon")[0] == "moon.md"

@@ -11,7 +11,8 @@ from pipelines.retrieval.dense_vectors import DenseVectors, VectorWriter, unit
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import IndexReader, Query
-from pipelines.retrieval.index_update import Making, SourceDocument, update
+from pipelines.retrieval.index_update import SourceDocument, update
+from pipelines.retrieval.making import Making
 from pipelines.retrieval.near_graph import FILE, write_graph
 
 SIZE, COUNT = 24, 4000
@@ -45,7 +46,7 @@ def recall(found, exact):
 def test_the_graph_finds_the_best_and_scores_them_exactly(tmp_path, precision):
     with VectorWriter(tmp_path, precision) as writer:
         writer.append(random_vectors(COUNT))
-    stored = DenseVectors(tmp_path, COUNT, SIZE)
+    stored = DenseVectors(tmp_path, [COUNT], SIZE)
     queries = random_vectors(50, 1)
     exact = stored.nearest(queries, 10)
     write_graph(None, tmp_path, stored, 1000)
@@ -67,7 +68,7 @@ def test_the_graph_finds_the_best_and_scores_them_exactly(tmp_path, precision):
 def test_searches_at_once_give_what_each_gives_alone(tmp_path):
     with VectorWriter(tmp_path, "int8") as writer:
         writer.append(random_vectors(COUNT))
-    write_graph(None, tmp_path, DenseVectors(tmp_path, COUNT, SIZE), 1000)
+    write_graph(None, tmp_path, DenseVectors(tmp_path, [COUNT], SIZE), 1000)
     graph = near_graph.NearGraph.of(tmp_path, SIZE)
     searches = [(query, 1 + 200 * (i % 2)) for i, query in enumerate(random_vectors(64, 1))]
     alone = [graph.near(query, top).tolist() for query, top in searches]

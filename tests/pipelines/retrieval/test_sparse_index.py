@@ -10,7 +10,8 @@ from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import IndexReader, Query
-from pipelines.retrieval.index_update import Making, SourceDocument, remove, update
+from pipelines.retrieval.index_update import SourceDocument, remove, update
+from pipelines.retrieval.making import Making
 from pipelines.retrieval.postings import Postings, PostingsWriter
 from pipelines.values.node_values import SparseVectors
 
@@ -44,36 +45,41 @@ def expected(values, query, top, allowed=None):
     return [(row, pytest.approx(scores[row], rel=1e-5)) for row in best if scores[row] > 0]
 
 
-def written(folder, count, vectors, begin=lambda writer: None):
-    """A version that begins so, and has the vectors in its last rows."""
-    writer = PostingsWriter(folder)
-    begin(writer)
-    writer.append(count - len(vectors), vectors)
-    writer.write()
-    return Postings(folder, count, writer.count)
+def written(folder, *parts, copies=lambda writer: None):
+    """A version of these parts; the first begins with what is copied."""
+    counts, num_postings = [], 0
+    for number, vectors in enumerate(parts):
+        writer = PostingsWriter(folder, number)
+        num_copied = (copies(writer) if number == 0 else None) or 0
+        writer.append(num_copied, vectors)
+        writer.write()
+        counts.append(num_copied + len(vectors))
+        num_postings += writer.count
+    return Postings(folder, counts, num_postings)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_best_rows_are_those_of_the_products(seed, tmp_path):
     first, second, queries = random_rows(seed, 60), random_rows(seed + 100, 25), random_rows(seed + 200, 5)
-    before = written(tmp_path, 60, sparse(first))
+    before = written(tmp_path, sparse(first))
     stays = np.flatnonzero(np.random.default_rng(seed).random(60) < 0.7)
-    whole, shared = tmp_path / "whole", tmp_path / "shared"
-    whole.mkdir()
+    merged, shared = tmp_path / "merged", tmp_path / "shared"
+    merged.mkdir()
     shared.mkdir()
-    num_stays = len(stays)
+
+    def copies(writer):
+        writer.copy(0, before.parts[0], stays)
+        return len(stays)
+
     indexes = [
         (before, first),
+        (written(merged, sparse(second), copies=copies), np.concatenate([first[stays], second])),
         (
-            written(whole, num_stays + 25, sparse(second), lambda writer: writer.copy(before, stays)),
-            np.concatenate([first[stays], second]),
-        ),
-        (
-            written(shared, 85, sparse(second), lambda writer: writer.share(before)),
+            written(shared, sparse(first), sparse(first[:0]), sparse(second)),
             np.concatenate([first, second]),
         ),
     ]
-    assert [len(index.parts) for index, _ in indexes] == [1, 1, 2]
+    assert [len(index.parts) for index, _ in indexes] == [1, 1, 3]
     for query in queries:
         for index, values in indexes:
             for mask in (None, np.random.default_rng(seed).random(len(values)) < 0.5):
@@ -83,12 +89,12 @@ def test_the_best_rows_are_those_of_the_products(seed, tmp_path):
 
 
 def test_files_that_do_not_belong_together_are_refused(tmp_path):
-    num_postings = written(tmp_path, 9, sparse(random_rows(1, 9))).num_postings
+    num_postings = written(tmp_path, sparse(random_rows(1, 9))).num_postings
     for file, data in (("0-weights.bin", b"abcd"), ("0-terms.bin", None)):
         place = tmp_path / file
         place.unlink() if data is None else place.write_bytes(data)
         with pytest.raises(ValueError, match="the index is damaged"):
-            Postings(tmp_path, 9, num_postings)
+            Postings(tmp_path, [9], num_postings)
 
 
 def embed(texts):

@@ -10,8 +10,7 @@ encoder whose vectors are means of its hidden states, and with a reranker.
 from __future__ import annotations
 
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -23,10 +22,12 @@ from pipelines import Local
 from pipelines.retrieval.cutting import Cutting, cut
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_graph import FIRST, INDEX, index_graph
-from pipelines.retrieval.index_update import Making, SourceDocument, update
+from pipelines.retrieval.index_update import SourceDocument, update
+from pipelines.retrieval.making import Making
 from pipelines.retrieval.source_files import documents_of
 from tools.lab.bench.pooling.texts import make_texts
 from tools.lab.retrieval.bare_models import BareModel, Floats
+from tools.lab.retrieval.took import took
 
 REPOSITORY = Path(__file__).parents[3]
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -163,13 +164,6 @@ def compare_searches(
             f"{name} of a query over {passages} passages, {FIRST} ranked again: {searched:.1f} ms; "
             f"the models' own calls {called:.1f} ms; median of the ratios {ratio:.3f}"
         )
-
-
-def took(work: Callable[[], object]) -> tuple[float, float]:
-    """(seconds, processor seconds of this process) of a call."""
-    began_s, used_s = time.perf_counter(), time.process_time()
-    work()
-    return time.perf_counter() - began_s, time.process_time() - used_s
 
 
 if __name__ == "__main__":

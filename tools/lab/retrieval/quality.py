@@ -21,7 +21,8 @@ from pipelines import Local
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_graph import FIRST, INDEX, index_graph
-from pipelines.retrieval.index_update import Making, SourceDocument, update
+from pipelines.retrieval.index_update import SourceDocument, update
+from pipelines.retrieval.making import Making
 from tools.lab.retrieval.ndcg import ndcg
 from tools.lab.retrieval.questions import QuestionSet, read_questions
 from tools.lab.retrieval.reference import ReferenceModels, fused, ranking, write_ranker, write_with_sparse

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.base.errors import Unavailable
+from pipelines.retrieval.about import About
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.index_folder import IndexFolder
-from pipelines.retrieval.index_reader import About, query_vectors
-from pipelines.retrieval.index_update import Making, SourceDocument, describe, remove, update
+from pipelines.retrieval.index_reader import query_vectors
+from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
+from pipelines.retrieval.making import Making
 from pipelines.retrieval.passages import Passages
 from pipelines.telemetry.request_trace import RequestTrace
 from pipelines.values.joined_vectors import joined
@@ -62,14 +64,14 @@ class IndexRun:
             self._embedding.cancel()
 
     async def run(self, work: StoreWork) -> tuple[dict[str, int], dict[str, tuple[str, str]]]:
-        """The bytes that each file has in the index now, and the code and message of those that are wrong.
+        """The bytes that each added file has in the index, and the code and message of those that are wrong.
 
         Raises IndexBusy, OSError, ValueError, sqlite3.Error and BraidError; nothing of a version that is not
         whole is left.
         """
         self._kinds = await asyncio.to_thread(self._stored_kinds) or await self._given_kinds()
         await asyncio.to_thread(self._apply, work)
-        return await asyncio.to_thread(self._usage), self._texts.errors
+        return await asyncio.to_thread(self._usage, work), self._texts.errors
 
     def _stored_kinds(self) -> tuple[str, ...]:
         """The kinds of vectors of the index, which stay; () where there is none yet."""
@@ -105,22 +107,20 @@ class IndexRun:
         cutting = file.chunks and Cutting(*(CHARS_PER_TOKEN * tokens for tokens in file.chunks))
         return SourceDocument(file.id, file.id, partial(self._texts.read, file), file.attributes, cutting)
 
-    def _usage(self) -> dict[str, int]:
+    def _usage(self, work: StoreWork) -> dict[str, int]:
         number = self._folder.number()
         if number is None:
             return {}
         version = self._folder.version(number)
-        passages, about = Passages(version), About.read(version)
+        about = About.read(version)
         of_passage = about.size * VECTOR_BYTES
         of_passage += about.postings * POSTING_BYTES // max(about.rows, 1)
+        passages = Passages(version, about.parts)
         try:
-            counts = passages.documents()
-            return {
-                name: num_bytes + counts[name] * of_passage
-                for name, num_bytes in passages.num_bytes().items()
-            }
+            sizes = passages.sizes(file.id for file in work.added)
         finally:
             passages.close()
+        return {name: num_bytes + count * of_passage for name, (count, num_bytes) in sizes.items()}
 
     def _embed(self, texts: list[str]) -> dict[str, Vectors]:
         """The vectors of each kind; called in a thread of the update."""

@@ -125,7 +125,7 @@ class WorkTable:
     def finish(
         self, number: int, work: StoreWork, usage: Mapping[str, int], errors: Mapping[str, tuple[str, str]]
     ) -> None:
-        """Work was done: `usage` gives the bytes of each file in the index, `errors` why others are not.
+        """Work was done: `usage` gives the bytes of added files in the index, `errors` why others are not.
 
         What clients changed meanwhile is work again.
         """

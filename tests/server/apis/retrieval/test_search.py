@@ -12,7 +12,8 @@ from pipelines import Local
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_graph import index_graph
-from pipelines.retrieval.index_update import Making, SourceDocument, update
+from pipelines.retrieval.index_update import SourceDocument, update
+from pipelines.retrieval.making import Making
 
 TEXTS = {
     "bread.md": "# Bread\n\nYeast makes dough rise.\n\n## Ovens\n\nBread is baked in an oven at 230 degrees.",

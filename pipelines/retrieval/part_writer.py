@@ -1,0 +1,113 @@
+"""A part of a new version while it is written, and the version before, from which it may copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.retrieval.about import About
+from pipelines.retrieval.cutting import Passage
+from pipelines.retrieval.dense_vectors import DenseVectors, Rows, VectorWriter, unit
+from pipelines.retrieval.index_parts import PartSize
+from pipelines.retrieval.making import Making
+from pipelines.retrieval.passages import Passages, PassageWriter, StoredDocument
+from pipelines.retrieval.postings import Postings, PostingsWriter
+from pipelines.values.node_values import SparseVectors, Vectors
+
+
+class VersionBefore:
+    """The version that a new one follows, opened."""
+
+    def __init__(self, folder: Path, about: About) -> None:
+        """Raises OSError, sqlite3.Error, and ValueError where it is damaged."""
+        self.folder, self.about = folder, about
+        counts, kinds = about.parts, about.kinds
+        self.dense = DenseVectors(folder, counts, about.size) if "dense" in kinds else None
+        self.sparse = Postings(folder, counts, about.postings) if "sparse" in kinds else None
+        self.passages = Passages(folder, counts)
+
+    def documents(self, names: Iterable[str] | None) -> dict[str, tuple[int, StoredDocument]]:
+        """The documents of these names that are there, or all: the part of each, and itself."""
+        wanted = None if names is None else [*names]
+        return {
+            document.name: (number, document)
+            for number, part in enumerate(self.passages.parts)
+            for document in part.documents(wanted)
+        }
+
+    def size_of(self, number: int, removed: Sequence[StoredDocument]) -> PartSize:
+        """What a part has, when these documents are removed too."""
+        part = self.passages.parts[number]
+        gone = part.without(removed)
+        return PartSize(part.rows, int(gone[:, 2].sum()), part.num_documents - len(gone))
+
+    def close(self) -> None:
+        self.passages.close()
+
+
+class PartWriter:
+    """Writes one part.  `num_rows` have vectors so far; the passages may be ahead of them.
+
+    `size` is that of a dense vector, 0 where none is known.
+    """
+
+    def __init__(self, folder: Path, part: int, making: Making, size: int) -> None:
+        """Raises sqlite3.Error."""
+        self._model, self.size = making.model, size
+        self.passages = PassageWriter(folder, part)
+        self.vectors = VectorWriter(folder, making.precision, part)
+        self.postings = PostingsWriter(folder, part)
+        self.num_rows = 0
+
+    def append(self, vectors: Mapping[str, Vectors]) -> None:
+        """Add vectors of each kind.  Raises OSError, and ValueError for those of another model."""
+        dense, sparse = vectors.get("dense"), vectors.get("sparse")
+        if isinstance(dense, np.ndarray):
+            if self.size not in (0, dense.shape[1]):
+                raise ValueError(
+                    f"{self._model} gives {dense.shape[1]} numbers for a text, and the index holds "
+                    f"{self.size}: it was made with another model; remove it, and write it again"
+                )
+            self.size = dense.shape[1]
+            self.vectors.append(unit(dense))
+        if isinstance(sparse, SparseVectors):
+            self.postings.append(self.num_rows, sparse)
+        self.num_rows += len(next(iter(vectors.values())))
+
+    def copy(
+        self,
+        before: VersionBefore,
+        number: int,
+        documents: Iterable[StoredDocument],
+        described: Mapping[str, tuple[str, str]] | None = None,
+    ) -> None:
+        """Add documents of a part of the version before with their vectors; they are in ascending order.
+
+        `described`: the digest and attributes (JSON) of those that have others now.
+        """
+        part = before.passages.parts[number]
+        spans = []
+        for document in documents:
+            digest, attributes = (described or {}).get(document.name, (document.digest, document.attributes))
+            passages: Sequence[Passage] = part.passages_of(document)
+            self.passages.add(document.name, digest, attributes, passages)
+            spans.append(np.arange(document.first, document.first + document.passages))
+        rows: Rows = np.concatenate([np.empty(0, np.int64), *spans])
+        if before.dense is not None:
+            self.vectors.copy(before.dense.parts[number], rows)
+        if before.sparse is not None:
+            self.postings.copy(self.num_rows, before.sparse.parts[number], rows)
+        self.num_rows += len(rows)
+
+    def close(self) -> None:
+        """Write all.  Raises OSError and sqlite3.Error."""
+        self.passages.close()
+        self.vectors.close()
+        self.postings.write()
+
+    def abandon(self) -> None:
+        """Close the files of a part that is not published."""
+        self.passages.abandon()
+        self.vectors.close()
