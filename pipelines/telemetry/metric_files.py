@@ -82,7 +82,8 @@ class MetricFile(MmapedDict):
 
     def write_value(self, key: str, value: float, timestamp: float) -> None:
         with _writing:
-            store_waiting()
+            if _waiting:
+                store_waiting()
             super().write_value(key, value, timestamp)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:

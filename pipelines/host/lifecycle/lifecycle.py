@@ -43,7 +43,7 @@ log = logging.getLogger("braid.host")
 
 Key = tuple[Peer, int]
 PLAN_S = 0.25
-"""Between two plans of which only time is the cause."""
+"""Between two looks at whether time alone is the cause of a plan."""
 WAITING_PLAN_S = 0.02
 """The time between two looks while a client waits: the end of a call may be what it waits for."""
 DEFAULT_CACHE_SHARE = 0.25
@@ -93,7 +93,7 @@ class Lifecycle:
         self._num_scans = self._num_changes = 0
         self._failures: list[str] = []
         self._scan_error: BraidError | None = None
-        self._is_due, self._plan_at_s = False, 0.0
+        self._is_due, self._looked_at_s = False, 0.0
         if limits.max_bytes is not None:
             limit_default_caches(int(limits.max_bytes * DEFAULT_CACHE_SHARE))
         self.readers: dict[type, Callable[[Peer, Any], None]] = {
@@ -157,13 +157,19 @@ class Lifecycle:
         self._followers.turn()
 
     def _is_time(self) -> bool:
-        waits = self._clients.is_waited_for
-        if not waits and not self._policy.has_timers:
+        """Asked between any two steps, so what the policy knows is looked at only so often."""
+        since_s = monotonic() - self._looked_at_s
+        if since_s < WAITING_PLAN_S:
             return False
-        return monotonic() - self._plan_at_s >= (WAITING_PLAN_S if waits else PLAN_S)
+        if self._clients.is_waited_for:
+            return True
+        if since_s < PLAN_S:
+            return False
+        self._looked_at_s += since_s
+        return self._policy.has_timers
 
     def _plan(self) -> None:
-        self._is_due, self._plan_at_s = False, monotonic()
+        self._is_due, self._looked_at_s = False, monotonic()
         decisions = self._policy.plan()
         for decision in decisions:
             if not isinstance(decision, AnswerClient):

@@ -38,7 +38,12 @@ class LiveBody:
         self._root = contract.root
         self._preparing = [line.node for line in lines if isinstance(line.node, PreparesStep)]
         self._drafting = [line.node for line in lines if isinstance(line.node, Drafting)]  # the first lines
-        self._experts_s = 0.0
+        self._routing = {
+            line.name: line.node.session
+            for line in lines
+            if isinstance(line.node, HasDecoder) and isinstance(line.node.session, RoutesExperts)
+        }
+        self._experts_s = dict.fromkeys(self._routing, 0.0)
         self._chains: dict[frozenset[str], frozenset[str]] = {}  # wanted lines → those that they need
         self._phases = {line.name: _phase(line.name) for line in engine.body}
         self.profile = StepProfile({self._phases[line.name]: line.type_name for line in engine.body})
@@ -77,18 +82,18 @@ class LiveBody:
             mark("begin")
         for line in self.lines[len(self._drafting) :]:
             values[line.name] = line.node.run(**line.inputs(values))
-            if isinstance(line.node, HasDecoder) and isinstance(line.node.session, RoutesExperts):
-                self._mark_experts(line.node.session)
+            if line.name in self._routing:
+                self._mark_experts(line.name)
             mark(self._phases[line.name])
         self.weights.check()
         return values[self.lines[-1].name]
 
-    def _mark_experts(self, session: RoutesExperts) -> None:
+    def _mark_experts(self, line: str) -> None:
         """The time of a step's routed experts, where it is known, is a phase of its own."""
-        seconds = session.experts_s - self._experts_s
+        seconds = self._routing[line].experts_s - self._experts_s[line]
         if seconds > 0:
             self.profile.mark_part(EXPERTS, seconds)
-            self._experts_s += seconds
+            self._experts_s[line] += seconds
 
     @property
     def num_draft_tokens(self) -> int:

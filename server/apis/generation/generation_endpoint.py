@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import falcon
@@ -30,9 +31,10 @@ from server.apis.generation.replies.update_stages import (
     Batch,
     Joiner,
     hide_reasoning,
+    in_turns,
+    joined,
     num_scores,
     written,
-    written_in_turns,
 )
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.dialects import Dialect
@@ -241,8 +243,10 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
                     waiting = b""
                 batch, joiner = await first, Joiner(running.context.tokens_per_event)
                 while batch is not None:
-                    async for piece in written_in_turns(exchange, chunks.piece, joiner.push(batch)):
-                        data = waiting + piece
+                    for number, (part, num) in enumerate(in_turns(joiner.push(batch))):
+                        if number:
+                            await asyncio.sleep(0)
+                        data = waiting + await written(exchange, partial(joined, chunks.piece, part), num)
                         if running.counter.complete:
                             data += chunks.ending()
                         waiting = b""

@@ -6,8 +6,7 @@ Does not depend on JSON or events.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,22 +88,25 @@ async def written(exchange: Exchange, write: Callable[[], bytes], num: int) -> b
     return await exchange.long_work(write, num * SCORE_BYTES)
 
 
-async def written_in_turns(
-    exchange: Exchange, piece: Callable[[int, Any], bytes], batch: Batch
-) -> AsyncIterator[bytes]:
-    """The bytes that `piece` gives for each update, joined up to MANY_SCORES log-probabilities."""
-    for number, (part, num) in enumerate(_parts(batch)):
-        if number:
-            await asyncio.sleep(0)
-        yield await written(exchange, lambda part=part: _joined(piece, part), num)  # type: ignore[misc]
+def in_turns(batch: Batch) -> Sequence[tuple[Batch, int]]:
+    """The updates of each turn of the event loop, and their number of log-probabilities.
+
+    A turn has at most MANY_SCORES of them, or one update with more.  Most updates have none: this is all that
+    such a batch takes.
+    """
+    total = 0
+    for _, update in batch:
+        if update.piece.logprobs is not None:
+            total += num_scores(update)
+    return [(batch, total)] if total <= MANY_SCORES else [*_parts(batch)]
 
 
-def _joined(piece: Callable[[int, Any], bytes], updates: Iterable[tuple[int, Any]]) -> bytes:
+def joined(piece: Callable[[int, Any], bytes], updates: Batch) -> bytes:
+    """The bytes that `piece` gives for each update, one after another."""
     return b"".join([piece(choice, update) for choice, update in updates])
 
 
 def _parts(batch: Batch) -> Iterator[tuple[Batch, int]]:
-    """Consecutive updates with as many log-probabilities as a turn may have, or one update with more."""
     part: Batch = []
     total = 0
     for choice, update in batch:
