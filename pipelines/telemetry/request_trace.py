@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from pipelines.telemetry.node_work import NodeWork
@@ -12,7 +13,7 @@ from pipelines.telemetry.request_record import MAX_SPANS, NodeSpan, SpanKind
 from pipelines.telemetry.request_timing import RequestTiming
 
 MAX_ERRORS = 20
-"""The most spans of one request; a socket may have many."""
+"""The most errors that are noted of one request; a socket may have many."""
 
 
 class EngineTime(NamedTuple):
@@ -122,5 +123,6 @@ class RequestTrace:
         """
         shown = filter(shows, self.calls)
         found = [span for call in shown for span in call.spans(self.started_s, now_s)]
-        longest = sorted(found, key=lambda span: -span.seconds)[:MAX_SPANS]
-        return sorted(longest, key=lambda span: span.start_s)
+        if len(found) > MAX_SPANS:
+            found = sorted(found, key=attrgetter("seconds"), reverse=True)[:MAX_SPANS]
+        return sorted(found, key=attrgetter("start_s"))

@@ -54,23 +54,23 @@ async def find_pipeline(
     if catalogue.may_wait(named):
         name = catalogue.model_of(named)
         tasks = {card.name: card.task for card in catalogue.cards()}
-        check_task(catalogue.cards(), name, tasks.get(name), ability)
+        check_task(catalogue, name, tasks.get(name), ability)
         pipeline = await wait(catalogue.load(named, at_end))
     else:
         pipeline = catalogue.get(named)
         at_end(catalogue.hold(pipeline))
-    check_task(catalogue.cards(), pipeline.name, pipeline.task, ability)
+    check_task(catalogue, pipeline.name, pipeline.task, ability)
     return pipeline
 
 
-def check_task(cards: list[ModelCard], name: str, task: str | None, ability: Ability) -> None:
+def check_task(catalogue: Catalogue, name: str, task: str | None, ability: Ability) -> None:
     """Raise NotFound for a model that lacks the ability, with the names of those that have it.
 
     A `task` of None is not known yet, and passes.
     """
     if task is None or task in ability.tasks:
         return
-    able = able_names(cards, ability)
+    able = able_names(catalogue.cards(), ability)
     others = f"models that do: {listed(able)}" if able else "no model here does"
     raise NotFound(
         f"The model `{name}` does not {ability.words}: its task is {task}; {others}", field="model"

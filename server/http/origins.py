@@ -11,6 +11,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import falcon.asgi
@@ -25,6 +26,8 @@ APPLICATION_SCHEMES = ("app", "file", "tauri", "vscode-file", "vscode-webview")
 """Origins of programs that are installed on a machine, which no site has; as in Ollama."""
 LOCAL_ENDINGS = (".localhost", ".local", ".internal")
 """Endings of names that cannot be registered, as in Ollama."""
+NUM_KNOWN = 64
+"""Addresses and host names that are read once: most requests have the same."""
 
 Header = Callable[[str], str | None]
 
@@ -77,6 +80,7 @@ class PageGuard:
         )
 
 
+@lru_cache(NUM_KNOWN)
 def is_loopback(address: str) -> bool:
     """Whether a server that listens at an address is reached from its own machine alone."""
     try:
@@ -85,6 +89,7 @@ def is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
+@lru_cache(NUM_KNOWN)
 def is_own_name(name: str) -> bool:
     """Whether a host name is one that no site can have: an address, or none of the public DNS."""
     try:

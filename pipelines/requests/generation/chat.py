@@ -103,7 +103,8 @@ class ChatRequest(BaseGenerationRequest):
     @property
     def conversation(self) -> list[Any]:
         """The messages; none where the client has put them into token ids."""
-        return [] if self._message_ids else self.messages or []
+        given: list[Any] = self.messages or []
+        return [] if given and isinstance(given[0], int) else given
 
     @property
     def _message_ids(self) -> list[int]:

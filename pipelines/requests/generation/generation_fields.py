@@ -6,6 +6,7 @@ A declared field is honoured; `known_fields.py` lists the others.  Does not depe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, StrictStr
@@ -198,7 +199,8 @@ class GenerationFields(DeferredModel):
     @property
     def llama(self) -> LlamaSamplers | None:
         """llama.cpp's samplers; None where all are off."""
-        return llama_samplers({name: getattr(self, name) for name in LLAMA_FIELDS})
+        values = values_of_llama(self)
+        return llama_samplers(dict(zip(LLAMA_FIELDS, values, strict=True))) if any_set(values) else None
 
     @property
     def breakers(self) -> list[str]:
@@ -208,7 +210,7 @@ class GenerationFields(DeferredModel):
     @property
     def compiles(self) -> bool:
         """Whether it has a grammar or a schema, which may take long to compile even when it is short."""
-        return any(getattr(self, name) is not None for name in CONSTRAINTS)
+        return any_set(values_of_constraints(self))
 
     def alternatives(self) -> int | None:
         """Number of alternatives per output token; None: no log-probabilities."""
@@ -232,7 +234,13 @@ class GenerationFields(DeferredModel):
         return self.processors().thinking_budget
 
     def constraint(self) -> Constraint | None:
-        return read_constraint({name: getattr(self, name) for name in CONSTRAINTS})
+        values = values_of_constraints(self)
+        return read_constraint(dict(zip(CONSTRAINTS, values, strict=True))) if any_set(values) else None
+
+
+def any_set(values: tuple[Any, ...]) -> bool:
+    """Whether a request has one of some fields, of which most have none."""
+    return values.count(None) < len(values)
 
 
 LLAMA_FIELDS = (
@@ -249,6 +257,7 @@ LLAMA_FIELDS = (
     "mirostat_eta",
 )
 """Fields of llama.cpp's samplers that others do not have."""
+values_of_llama = attrgetter(*LLAMA_FIELDS)
 CONSTRAINTS = (
     "response_format",
     "structured_outputs",
@@ -260,3 +269,4 @@ CONSTRAINTS = (
     "structural_tag",
 )
 """Fields that constrain the text of a reply."""
+values_of_constraints = attrgetter(*CONSTRAINTS)

@@ -23,7 +23,9 @@ class Processors(NamedTuple):
 
 def read_processors(args: Mapping[str, Any] | None) -> Processors:
     """Raises RequestError for an argument that has no effect here, or a wrong value."""
-    given = {name: value for name, value in (args or {}).items() if value is not None}
+    if not args:
+        return Processors({}, None)
+    given = {name: value for name, value in args.items() if value is not None}
     others = {name: value for name, value in given.items() if name not in Processors._fields}
     check_fields(others, Processors._fields, REFUSED, where=f"{FIELD}.")
     return Processors(_biases(given.get("logit_bias", {})), _budget(given.get("thinking_budget")))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from pipelines.nodes.generation.sampling_rules import SPECULATION_FIELDS
@@ -18,11 +19,12 @@ LOWEST_TEMPERATURE = 0.01
 
 SAME = tuple(each.name for each in fields(SamplingParams) if each.name in GenerationFields.model_fields)
 """Fields of a request with the name that they have in `SamplingParams`; `sampling` overrides a few."""
+values_of_same = attrgetter(*SAME)
 
 
 def sampling(request: GenerationFields) -> dict[str, Any]:
     """The sampling parameters of a request; a random seed where it has none."""
-    chosen = {name: getattr(request, name) for name in SAME}
+    chosen = dict(zip(SAME, values_of_same(request), strict=True))
     chosen["beams"] = request.beams
     chosen["max_tokens"] = request.num_tokens
     chosen["top_k"] = None if request.top_k is None else max(request.top_k, 0)

@@ -75,11 +75,8 @@ class TokenCounter:
 
     def running_usage(self) -> Usage:
         """The counts so far, for a chunk in the middle of a stream."""
-        return Usage(
-            prompt_tokens=self.num_prompt,
-            total_tokens=self.num_prompt + self.num_output,
-            completion_tokens=self.num_output,
-        )
+        prompt, output = self.num_prompt, self.num_output
+        return Usage(prompt_tokens=prompt, total_tokens=prompt + output, completion_tokens=output)
 
     def details(self) -> CompletionDetails | None:
         """None where neither reasoning nor draft tokens are counted."""
