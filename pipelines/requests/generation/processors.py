@@ -24,7 +24,7 @@ class Processors(NamedTuple):
 def read_processors(args: Mapping[str, Any] | None) -> Processors:
     """Raises RequestError for an argument that has no effect here, or a wrong value."""
     if not args:
-        return Processors({}, None)
+        return Processors(logit_bias={}, thinking_budget=None)
     given = {name: value for name, value in args.items() if value is not None}
     others = {name: value for name, value in given.items() if name not in Processors._fields}
     check_fields(others, Processors._fields, REFUSED, where=f"{FIELD}.")
