@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.base.cancellation import WorkCancelled
 from pipelines.nodes.composing.passed_reply import Batch, PassedReply, filtered
@@ -27,31 +27,58 @@ class LookSettings:
     refusal: str | None
 
 
+class _HeldUpdate(NamedTuple):
+    """An update that waits, and the number of tokens at its end; `call` is the one that it is of, else 0."""
+
+    end: int
+    update: Any
+    call: int
+
+
 @dataclass(slots=True)
 class _Choice:
-    """What of a choice waits, each with the number of tokens at its end."""
+    """What of a choice waits.  A call of a tool is given whole: where the rest of one is refused, a client
+    could take its beginning for a call.
+    """
 
     text: str = ""
     num_tokens: int = 0
     num_judged: int = 0
     chars_judged: int = 0
-    waiting: list[tuple[int, Any]] = field(default_factory=list)
+    waiting: list[_HeldUpdate] = field(default_factory=list)
+    call: int = 0
+    num_calls: int = 0
 
     def add(self, update: Any) -> None:
-        self.text += _shown(update)
+        shown = _shown(update)
+        self.text += shown
         self.num_tokens += update.piece.num_tokens
-        self.waiting.append((self.num_tokens, update))
+        if shown:
+            self._enter(update.tool_calls if isinstance(update, ReplyUpdate) else ())
+        self.waiting.append(_HeldUpdate(self.num_tokens, update, self.call))
 
-    def released(self, up_to: int) -> list[Any]:
-        """The updates of the first `up_to` tokens."""
-        free = [update for end, update in self.waiting if end <= up_to]
-        self.waiting = self.waiting[len(free) :]
-        return free
+    def _enter(self, pieces: Sequence[ToolCallPiece]) -> None:
+        """Note which call an update with these pieces is a part of."""
+        if not pieces:
+            self.call = 0
+        elif pieces[0].name is not None or not self.call:
+            self.num_calls += 1
+            self.call = self.num_calls
+
+    def released(self, up_to: int, is_last: bool) -> list[Any]:
+        """The updates of the first `up_to` tokens, up to a call that is not whole there."""
+        waiting = self.waiting
+        num = sum(each.end <= up_to for each in waiting)
+        after = [each.call for each in waiting[1:]] + [0 if is_last else self.call]
+        while num and waiting[num - 1].call and waiting[num - 1].call == after[num - 1]:
+            num -= 1
+        self.waiting = waiting[num:]
+        return [each.update for each in waiting[:num]]
 
     def withheld(self) -> TokenPiece[Any]:
         """The counts of all that waits, without its tokens."""
-        first = self.waiting[0][1].piece
-        num_tokens = sum(update.piece.num_tokens for _, update in self.waiting)
+        first = self.waiting[0].update.piece
+        num_tokens = sum(each.update.piece.num_tokens for each in self.waiting)
         return TokenPiece([], num_tokens, num_cached=first.num_cached, prefill_s=first.prefill_s)
 
 
@@ -102,7 +129,7 @@ class GuardedReply(PassedReply):
             self.end_choice(number)
             is_chat = isinstance(update, ReplyUpdate)
             return [filtered(looks.refusal or "", is_chat, choice.withheld())]
-        return choice.released(choice.num_tokens if is_last else choice.num_tokens - looks.held)
+        return choice.released(choice.num_tokens - (0 if is_last else looks.held), is_last)
 
 
 def _shown(update: Any) -> str:
