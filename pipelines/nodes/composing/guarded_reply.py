@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from pipelines.base.cancellation import WorkCancelled
@@ -77,8 +78,9 @@ class _Choice:
 
     def withheld(self) -> TokenPiece[Any]:
         """The counts of all that waits, without its tokens."""
-        first = self.waiting[0].update.piece
-        num_tokens = sum(each.update.piece.num_tokens for each in self.waiting)
+        pieces = [each.update.piece for each in self.waiting]
+        first = next((piece for piece in pieces if piece.prefill_s is not None), pieces[0])
+        num_tokens = sum(piece.num_tokens for piece in pieces)
         return TokenPiece([], num_tokens, num_cached=first.num_cached, prefill_s=first.prefill_s)
 
 
@@ -117,7 +119,8 @@ class GuardedReply(PassedReply):
         if number in self._refused:
             return []
         choice, looks = self._choices.setdefault(number, _Choice()), self._looks
-        choice.add(update)
+        for part in _parts(update):
+            choice.add(part)
         is_last = update.piece.finish is not None
         if not is_last and choice.num_tokens - choice.num_judged < looks.every:
             return []
@@ -130,6 +133,25 @@ class GuardedReply(PassedReply):
             is_chat = isinstance(update, ReplyUpdate)
             return [filtered(looks.refusal or "", is_chat, choice.withheld())]
         return choice.released(choice.num_tokens - (0 if is_last else looks.held), is_last)
+
+
+def _parts(update: Any) -> Iterator[Any]:
+    """An update as one of each call in it, and one of its text; the last of them has its tokens."""
+    if not isinstance(update, ReplyUpdate) or not update.tool_calls:
+        yield update
+        return
+    calls = [list(pieces) for _, pieces in groupby(update.tool_calls, lambda piece: piece.index)]
+    text = update.reasoning + update.content
+    if calls[0][0].name is None and (text or len(calls) > 1):  # goes on before the text
+        yield ReplyUpdate(TokenPiece([], 0), "", tool_calls=calls.pop(0))
+    if text and calls:
+        citations, update.citations = update.citations, []
+        yield ReplyUpdate(TokenPiece([], 0), update.content, update.reasoning, citations=citations)
+        update.content = update.reasoning = ""
+    for pieces in calls[:-1]:
+        yield ReplyUpdate(TokenPiece([], 0), "", tool_calls=pieces)
+    update.tool_calls = calls[-1] if calls else []
+    yield update
 
 
 def _shown(update: Any) -> str:
