@@ -97,10 +97,10 @@ class TurnFields(SessionFields):
         return SILENCES_MS[self.eagerness or "auto"]
 
     def shown(self) -> dict[str, Any]:
-        """The fields that the type has, as clients see them."""
+        """The fields that the type has, and those that were given, as clients see them."""
         if self.type == "server_vad":
             return self.model_dump(exclude_none=True)
-        energy = {"threshold", "prefix_padding_ms", "silence_duration_ms"}
+        energy = {"threshold", "prefix_padding_ms", "silence_duration_ms"} - self.model_fields_set
         return self.model_dump(exclude_none=True, exclude=energy) | {"eagerness": self.eagerness or "auto"}
 
 

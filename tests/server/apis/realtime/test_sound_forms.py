@@ -79,10 +79,15 @@ def test_the_beta_s_words(talk):  # noqa: F811
     )
 
 
-@pytest.mark.parametrize(("eagerness", "quiet_s"), [("high", 2), ("auto", 4), (None, 4), ("low", 8)])
-def test_a_turn_by_meaning_ends_after_openai_s_longest_wait(talk, eagerness, quiet_s):  # noqa: F811
+@pytest.mark.parametrize(
+    ("eagerness", "quiet_s", "energy"),
+    [("high", 2, {"threshold": 0.4}), ("auto", 4, {"prefix_padding_ms": 200}), (None, 4, {}), ("low", 8, {})],
+)
+def test_a_turn_by_meaning_ends_after_openai_s_longest_wait(talk, eagerness, quiet_s, energy):  # noqa: F811
+    """Its energy is bounded as that of `server_vad`: the session shows the bounds that were given."""
+
     async def scenario(socket):
-        vad = {"type": "semantic_vad", "eagerness": eagerness, "create_response": False}
+        vad = {"type": "semantic_vad", "eagerness": eagerness, "create_response": False, **energy}
         sound = {"format": {"type": "audio/pcm", "rate": 24_000}, "turn_detection": vad}
         socket.say(update(audio={"input": sound}))
         socket.say(append(silence(0.5, 24_000)), append(spoken(1, 24_000)))
@@ -94,7 +99,13 @@ def test_a_turn_by_meaning_ends_after_openai_s_longest_wait(talk, eagerness, qui
     before, stopped = talk(scenario, VOICED)
     check(before)
     turns = before[0]["session"]["audio"]["input"]["turn_detection"]
-    assert (turns["type"], turns["eagerness"]) == ("semantic_vad", eagerness or "auto")
+    assert turns == {
+        "type": "semantic_vad",
+        "eagerness": eagerness or "auto",
+        **energy,
+        "create_response": False,
+        "interrupt_response": True,
+    }
     assert kinds(before) == ["session.updated", "input_audio_buffer.speech_started", "error"]
     assert stopped["type"] == "input_audio_buffer.speech_stopped"
 
