@@ -24,6 +24,7 @@ from pipelines.gguf.sight import Sight
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     DOMAIN,
+    IN_ORDER,
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
@@ -100,7 +101,7 @@ class Decoder:
     def _layers(self, ids: ir.Value, state: ir.Value, angles: Sequence[CosSin]) -> ir.Value:
         """What the layers make of the embeddings `state` of `ids`; each has its own angles."""
         facts, op = self._facts, self._op
-        own = self._layer_embeddings.read(ids, state) if facts.layer_size else ()
+        own = self._layer_embeddings.read(self._given.words(ids), state) if facts.layer_size else ()
         for layer, cos_sin in enumerate(angles):
             state = self._layer(layer, state, cos_sin)
             if own:
@@ -238,6 +239,7 @@ class Decoder:
             scale=float(facts.scale),
             window=facts.window_of(layer),
             softcap=facts.attention_cap,
+            **({IN_ORDER: 1} if self._given.whole_images == "windowed" and not facts.windows[layer] else {}),
         )
         attended.dtype, attended.shape = F32, ir.Shape([1, facts.heads, "num_tokens", head.size])
         return attended

@@ -8,11 +8,12 @@ from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.linear_layers import F32
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.rotary import NUM_AXES, SECTIONS, read_axes
-from pipelines.gguf.sight import Sight
+from pipelines.gguf.sight import Layers, Sight
 from pipelines.onnx_format.decoder_format import GIVEN_EMBEDDINGS, GIVEN_PLACES, GIVEN_POSITIONS, TOKEN_KINDS
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 GIVEN = "num_given"
+PADDING = "tokenizer.ggml.padding_token_id"
 
 
 class ImageEmbeddings:
@@ -23,10 +24,12 @@ class ImageEmbeddings:
     ) -> None:
         self._facts, self._sight, self._writer, self._op = facts, sight, writer, writer.op
         self.inputs: list[ir.Value] = []
+        self.whole_images: Layers = sight.layers_of(facts.layer_size) if sight else ""
         metadata.array(f"{facts.name}.{SECTIONS}")  # text has the same position on each axis
         if sight is None:
             return
         self._axis_of = read_axes(metadata, facts)
+        self._padding = int(metadata.number(PADDING, 0))
         int64 = ir.DataType.INT64
         self._rows = ir.val(GIVEN_EMBEDDINGS, F32, [GIVEN, facts.width * (1 + sight.deep)])
         self._places = ir.val(GIVEN_PLACES, int64, [GIVEN])
@@ -34,11 +37,20 @@ class ImageEmbeddings:
         if self._axis_of is not None:
             self._positions = ir.val(GIVEN_POSITIONS, int64, [NUM_AXES, GIVEN])
             self.inputs.append(self._positions)
-        if sight.whole_images:
+        if self.whole_images:
             self.inputs.append(ir.val(TOKEN_KINDS, ir.DataType.INT32, ["num_kinds"]))
         self._at = self._op("Unsqueeze", self._places, writer.ints(1))
         widths = [facts.width] * (1 + sight.deep)
         self._parts = writer.split(self._rows, *widths) if sight.deep else [self._rows]
+
+    def words(self, ids: ir.Value) -> ir.Value:
+        """The ids [1, tokens] with that of padding in the places of images, for tables that have none."""
+        if self._sight is None:
+            return ids
+        op, ints = self._op, self._writer.ints
+        padding = op("Expand", ints(self._padding), op("Shape", self._places))
+        written = op("ScatterND", op("Reshape", ids, ints(-1)), self._at, padding)
+        return op("Reshape", written, ints(1, -1))
 
     def place(self, state: ir.Value) -> ir.Value:
         """The embeddings [1, tokens, width] with the rows in the place of those of images."""

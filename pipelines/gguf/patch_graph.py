@@ -1,7 +1,8 @@
-"""Writes the vision model of a Qwen-VL or a Pixtral: images of any shapes, whose patches come by tokens."""
+"""Writes a vision model that reads images of any shapes, as that of Qwen-VL, whose patches come by tokens."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +10,7 @@ import onnx_ir as ir
 
 from pipelines.gguf.linear_layers import F32, LinearLayers
 from pipelines.gguf.tensor_types import Floats
-from pipelines.gguf.vision_facts import VisionFacts
+from pipelines.gguf.vision_facts import TABLE, VisionFacts
 from pipelines.gguf.vision_tower import EMBEDDING, EMBEDDING_BIAS, Seen, VisionTower
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 from pipelines.onnx_format.patch_inputs import (
@@ -20,14 +21,16 @@ from pipelines.onnx_format.patch_inputs import (
     ROWS,
     SEEN,
     SHARES,
+    SPREAD,
     TOKEN_ROWS,
     WINDOWS,
 )
 
-TABLE, REPEATS = "v.position_embd.weight", 2
-"""The table of positions, and how often a patch has an image: as often as one of a video has images."""
 ROW_END, END = "v.token_embd.img_break", "[IMG_END]"
 """The tensor and the token at the end of each row of tokens, and at the end of an image."""
+STD_BIAS, STD_SCALE = "v.std_bias", "v.std_scale"
+TORCH_EPSILON = 1e-5
+"""Keeps the norm of LFM2's projector from dividing by 0."""
 INPUT_NORM, MERGER = "mm.input_norm", "mm.patch_merger"
 INT64 = ir.DataType.INT64
 EmbeddingOf = Callable[[str], Floats]
@@ -52,12 +55,10 @@ class PatchGraph:
     def write(self) -> None:
         facts, op = self._facts, self._op
         state = self._embedded()
-        angles = self._input(ROTATIONS, F32, "patches", facts.width // facts.heads // 2)
         if facts.windowed_every:
             self._order = self._input(ORDER, INT64, "tokens")
-            state, angles = self._reordered(state), self._reordered(angles)
-        row = op("Unsqueeze", angles, self._writer.ints(0))
-        self._angles = op("Cos", row), op("Sin", row)
+            state = self._reordered(state)
+        self._angles = self._turned() if facts.kind.base else None
         state = self._tower.layers(op("Unsqueeze", state, self._writer.ints(0)), self._seen, self._after)
         rows = self._projected(op("Squeeze", state, self._writer.ints(0)))
         if facts.windowed_every:
@@ -78,22 +79,39 @@ class PatchGraph:
         self._inputs.append(ir.val(name, dtype, list(shape)))
         return self._inputs[-1]
 
+    def _turned(self) -> tuple[ir.Value, ir.Value]:
+        """Cosines and sines of the angles of patches."""
+        facts, op = self._facts, self._op
+        angles = self._input(ROTATIONS, F32, "patches", facts.width // facts.heads // 2)
+        if facts.windowed_every:
+            angles = self._reordered(angles)
+        row = op("Unsqueeze", angles, self._writer.ints(0))
+        return op("Cos", row), op("Sin", row)
+
     def _embedded(self) -> ir.Value:
         """[patches, width] of patches, each with as many numbers as it has colours of the images in it."""
         facts, op = self._facts, self._op
         colours = facts.width, 3, facts.patch, facts.patch
-        names = (EMBEDDING,) if facts.kind.ends_rows else (EMBEDDING, f"{EMBEDDING}.1")
+        names = (EMBEDDING, f"{EMBEDDING}.1") if facts.kind.has_axes else (EMBEDDING,)
         frames = [self._tower.floats(name, *colours) for name in names]
         weight = np.stack(frames, axis=2).reshape(facts.width, -1)
         patches = self._input(PATCHES, F32, "patches", weight.shape[1])
+        if facts.kind.is_centred:
+            patches = op("Mul", op("Sub", patches, self._writer.number(0.5)), self._writer.number(2.0))
         state = op("MatMul", patches, self._writer.store(EMBEDDING, np.ascontiguousarray(weight.T)))
         state = self._tower.biased(state, EMBEDDING_BIAS)
         return op("Add", state, self._positions()) if self._linears.has(TABLE) else state
 
     def _positions(self) -> ir.Value:
-        """[patches, width]: shares of the rows of the table between which each patch is."""
-        facts, op = self._facts, self._op
-        table = self._writer.store(TABLE, self._tower.floats(TABLE, facts.along**2, facts.width))
+        """[patches, width]: what each patch has of the table (`Table`)."""
+        facts, op, kind = self._facts, self._op, self._facts.kind.table
+        rows = 2 * facts.axis_rows if kind == "by axis" else facts.along**2
+        table = self._writer.store(TABLE, self._tower.floats(TABLE, rows, facts.width))
+        if kind == "resized":
+            return op("MatMul", self._input(SPREAD, F32, "patches", rows), table)
+        if kind == "by axis":
+            corners = self._input(CORNERS, INT64, 2, "patches")
+            return op("ReduceSum", op("Gather", table, corners), self._writer.ints(0), keepdims=0)
         corners, shares = self._input(CORNERS, INT64, 4, "patches"), self._input(SHARES, F32, 4, "patches")
         shared = op("Mul", op("Gather", table, corners), op("Unsqueeze", shares, self._writer.ints(2)))
         return op("ReduceSum", shared, self._writer.ints(0), keepdims=0)
@@ -148,8 +166,26 @@ class PatchGraph:
         return self._linears.linear(flat, MERGER, facts.width, wide)
 
     def _projected(self, state: ir.Value) -> ir.Value:
-        if self._facts.kind.ends_rows:
-            return self._tower.projected(self._merged(state), "mm.1", "mm.2", self._facts.width)
         wide = self._facts.width * self._facts.merge**2
         squares = self._op("Reshape", state, self._writer.ints(-1, wide))
+        if self._facts.name == "gemma4v":
+            return self._pooled(state)
+        if self._facts.name == "lfm2":
+            if self._linears.has(f"{INPUT_NORM}.weight"):
+                squares = self._tower.layer_norm(squares, INPUT_NORM, wide, TORCH_EPSILON)
+            return self._tower.projected(squares, "mm.1", "mm.2", wide)
+        if self._facts.kind.ends_rows:
+            return self._tower.projected(self._merged(state), "mm.1", "mm.2", self._facts.width)
         return self._tower.projected(squares, "mm.0", "mm.2", wide)
+
+    def _pooled(self, state: ir.Value) -> ir.Value:
+        """Gemma 4: the mean of the patches of a token, in a norm without a weight and a linear layer."""
+        facts, op, number = self._facts, self._op, self._writer.number
+        squares = op("Reshape", state, self._writer.ints(-1, facts.merge**2, facts.width))
+        means = op("ReduceMean", squares, self._writer.ints(1), keepdims=0)
+        rows = op("Mul", means, number(math.sqrt(facts.width)))
+        if self._linears.has(STD_BIAS):
+            rows = op("Sub", rows, self._tower.vector(STD_BIAS, facts.width))
+            rows = op("Mul", rows, self._tower.vector(STD_SCALE, facts.width))
+        normed = self._tower.plain_norm(rows, facts.width)
+        return self._tower.linear(normed, "mm.input_projection", facts.size, facts.width)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pipelines.gguf.linear_layers import F32, LinearLayers
-from pipelines.gguf.vision_facts import VisionFacts
+from pipelines.gguf.vision_facts import TABLE, VisionFacts
 from pipelines.gguf.vision_tower import EMBEDDING, EMBEDDING_BIAS, Seen, VisionTower
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 from pipelines.onnx_format.patch_inputs import PIXELS, ROWS
 
-TABLE, CLASS = "v.position_embd.weight", "v.class_embd"
+CLASS = "v.class_embd"
 SOFT_NORM, SOFT_PROJECTION = "mm.soft_emb_norm.weight", "mm.input_projection.weight"
 EPSILON = 1e-5
 """Keeps the norm of a projector from dividing by 0, as in torch."""

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 VISION = "vision"
 """The folder with the vision model of a decoder that reads images."""
 NAME = "sight.json"
 
 
+Layers = Literal["", "windowed", "all"]
+
+
 class Sight(NamedTuple):
-    """After how many layers something is added (deepstack), and whether the tokens of an image attend to one
-    another.
+    """After how many layers something is added (deepstack), and in which layers the tokens of an image attend
+    to one another: where `windowed`, in those that attend to a window.
     """
 
     deep: int = 0
-    whole_images: bool = False
+    whole_images: Layers = ""
+
+    def layers_of(self, layer_size: int) -> Layers:
+        """`whole_images` of a decoder whose layers have embeddings of `layer_size` numbers of their own: with
+        those, in the small models of Gemma 4, it reads images in order.
+        """
+        return "" if self.whole_images == "windowed" and layer_size else self.whole_images
 
     @classmethod
     def read(cls, folder: Path) -> Sight | None:

@@ -9,6 +9,7 @@ from typing import Literal
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.sight import Layers
 
 CLIP = "clip"
 """`general.architecture` of such a file."""
@@ -29,7 +30,14 @@ UNREAD = frozenset(
 """Entries that say nothing which the tensors and the other entries do not."""
 ROPE_BASE, BASE = "clip.rope.freq_base", 10000.0
 """The entry of files in Mistral's own form, and what all of them say."""
+TABLE = "v.position_embd.weight"
+OF_SOUND = "clip.audio."
+"""What entries of an encoder of sound beside that of images begin with."""
 Activation = Literal["gelu", "gelu by tanh", "gelu by sigmoid", "silu"]
+Table = Literal["between", "by axis", "resized"]
+"""What a patch of an image of any shape has of a table of positions: shares of the four rows between which it
+is; a row for its column and one for its row; or the table is resized to the image's shape, as an image is.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,10 +47,16 @@ class Projector:
     `family`: the `model_type` of its images.  `gelu`: which one the file means.  `norm`: of its layers.
     `merge`: patches of a token's side where the file does not say it, by the entry `merge_key`.
     `has_grids`: images keep their shapes, and their patches come with their places.  `has_axes`: the decoder
-    has positions on several axes.  `whole_images`: tokens of an image attend to one another.  `last`: the
-    weight whose rows are the numbers of an embedding, where the file says another number.  `pairs_apart`: the
-    halves of query and key heads rotate together, else neighbours.  `ends_rows`: tokens end the rows of an
-    image, as Pixtral's.
+    has positions on several axes.  `whole_images`: in which layers of it tokens of an image attend to one
+    another.  `last`: the weight whose rows are the numbers of an embedding, where the file says another
+    number.  `ends_rows`: a token ends each row of the tokens, as Pixtral's.  `unnamed`: the activation of
+    files that name none.  `tokens`: the most of an image that keeps its shape, 0 where the kind sets none.
+
+    `base` of the rotary positions of images that keep their shapes; 0: there are none.  `pairs_apart`: the
+    halves of query and key heads rotate together, else neighbours; `axes_apart`: the first half of a head
+    rotates by the column, the second by the row, each in halves.  `scale` of scores, 0: by the size of a
+    head.  `norms_values`: value heads have a norm without a weight.  `is_centred`: the graph takes colours
+    from 0 to 1, and makes them -1 to 1.
     """
 
     family: str
@@ -52,10 +66,18 @@ class Projector:
     merge_key: str = "projector.scale_factor"
     has_grids: bool = False
     has_axes: bool = False
-    whole_images: bool = False
+    whole_images: Layers = ""
     last: str = ""
-    pairs_apart: bool = True
     ends_rows: bool = False
+    unnamed: Activation = "gelu by sigmoid"
+    tokens: int = 0
+    base: float = 10000.0
+    pairs_apart: bool = True
+    axes_apart: bool = False
+    table: Table = "between"
+    scale: float = 0.0
+    norms_values: bool = False
+    is_centred: bool = False
 
 
 _QWEN = Projector("qwen2_vl", merge=2, merge_key="spatial_merge_size", has_grids=True, has_axes=True)
@@ -63,7 +85,23 @@ PROJECTORS = {
     "qwen2vl_merger": _QWEN,
     "qwen2.5vl_merger": replace(_QWEN, family="qwen2_5_vl", norm="rms"),
     "qwen3vl_merger": replace(_QWEN, family="qwen3_vl"),
-    "gemma3": Projector("gemma3", merge=4, whole_images=True),
+    "gemma3": Projector("gemma3", merge=4, whole_images="all"),
+    "gemma4v": Projector(
+        "gemma4",
+        norm="rms",
+        merge=3,
+        has_grids=True,
+        whole_images="windowed",
+        last="mm.input_projection.weight",
+        unnamed="gelu by tanh",
+        tokens=280,
+        base=100.0,
+        axes_apart=True,
+        table="by axis",
+        scale=1.0,
+        norms_values=True,
+        is_centred=True,
+    ),
     "idefics3": Projector("idefics3", merge=2),
     "internvl": Projector("internvl_chat", gelu="gelu", merge=2),
     "pixtral": Projector(
@@ -75,6 +113,7 @@ PROJECTORS = {
         ends_rows=True,
         last="mm.2.weight",
     ),
+    "lfm2": Projector("lfm2_vl", merge=2, has_grids=True, last="mm.2.weight", base=0.0, table="resized"),
     "mlp": Projector("llava", gelu="gelu", last="mm.2.weight"),
 }
 """`clip.projector_type` → what it means."""
@@ -87,7 +126,8 @@ class VisionFacts:
     `size`: the numbers of an embedding that the decoder reads.  `windowed_every`: every n-th layer sees whole
     images, others windows of `window` pixels; 0: all do.  `least` and `most`: pixels of a scaled image, 0
     where the file does not say it.  `tiles`: the fewest and the most of an image; `longest`: pixels of its
-    longer side before it is split.
+    longer side before it is split.  `axis_rows`: the places of a row and of a column that have a row each of
+    the table of positions, where it has those.
     """
 
     name: str
@@ -110,6 +150,7 @@ class VisionFacts:
     most: int
     tiles: tuple[int, int]
     longest: int
+    axis_rows: int
 
     @property
     def along(self) -> int:
@@ -118,8 +159,10 @@ class VisionFacts:
 
     @property
     def tokens(self) -> int:
-        """Tokens of an image of the model's own size."""
-        return (self.along // self.merge) ** 2
+        """Tokens of an image of the model's own size, or the most of one that keeps its shape."""
+        if self.kind.tokens and self.most:
+            return self.most // (self.patch * self.merge) ** 2
+        return self.kind.tokens or (self.along // self.merge) ** 2
 
 
 def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> VisionFacts:
@@ -152,7 +195,10 @@ def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> Vision
         most=metadata.count("vision.image_max_pixels", 0, 0),
         tiles=(metadata.count("vision.preproc_min_tiles", 1), metadata.count("vision.preproc_max_tiles", 12)),
         longest=metadata.count("vision.preproc_image_size", 0, 0),
+        axis_rows=tensors[TABLE].rows // 2 if kind.table == "by axis" and TABLE in tensors else 0,
     )
+    if kind.table == "by axis" and facts.axis_rows < facts.tokens * facts.merge:
+        raise GgufError(f"has {facts.axis_rows} positions on each axis; an image may have more patches")
     if facts.merge > facts.along or (facts.along % facts.merge and not kind.has_grids):
         raise GgufError(f"has {facts.along} patches along an image, of which {facts.merge} are one token")
     return facts
@@ -183,7 +229,7 @@ def _layers(metadata: Metadata) -> int:
 def _activation(metadata: Metadata, kind: Projector) -> Activation:
     if metadata.flag("clip.use_silu"):
         return "silu"
-    return kind.gelu if metadata.flag("clip.use_gelu") else "gelu by sigmoid"
+    return kind.gelu if metadata.flag("clip.use_gelu") else kind.unnamed
 
 
 def _colours(metadata: Metadata, name: str) -> tuple[float, ...]:

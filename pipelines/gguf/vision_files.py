@@ -62,6 +62,49 @@ def _gemma3(facts: VisionFacts, id_of: IdOf) -> tuple[Fields, Fields]:
     return config, {**processor, "size": size, "resample": RESAMPLE["bilinear"]}
 
 
+def _gemma4(facts: VisionFacts, id_of: IdOf) -> tuple[Fields, Fields]:
+    vision = {
+        "temporal_patch_size": 1,
+        "spatial_merge_size": facts.merge,
+        "rope_theta": facts.kind.base,
+        "axis_rows": facts.axis_rows,
+        "max_tokens": facts.tokens,
+    }
+    pixels = {
+        "image_processor_type": "Gemma4ImageProcessor",
+        "patch_size": facts.patch,
+        "pooling_kernel_size": facts.merge,
+        "max_soft_tokens": facts.tokens,
+        "resample": RESAMPLE["bicubic"],
+    }
+    return {"image_token_id": id_of("<|image|>"), "vision_config": vision}, pixels
+
+
+def _lfm2(facts: VisionFacts, id_of: IdOf) -> tuple[Fields, Fields]:
+    vision = {"temporal_patch_size": 1, "spatial_merge_size": facts.merge, "resized_table": facts.along}
+    pixels = {
+        "image_processor_type": "Lfm2VlImageProcessor",
+        "encoder_patch_size": facts.patch,
+        "downsample_factor": facts.merge,
+        "resample": RESAMPLE["bilinear"],
+        **_tokens_of_lfm2(facts),
+    }
+    return {"image_token_id": id_of("<image>"), "vision_config": vision}, pixels
+
+
+def _tokens_of_lfm2(facts: VisionFacts) -> Fields:
+    """How large images are, and how many tiles they have: as published models have it."""
+    token = (facts.patch * facts.merge) ** 2
+    return {
+        "min_image_tokens": facts.least // token or 64,
+        "max_image_tokens": facts.most // token or 256,
+        "tile_size": facts.longest or 512,
+        "min_tiles": 2,
+        "max_tiles": 10,
+        "max_pixels_tolerance": 2.0,
+    }
+
+
 def _idefics3(facts: VisionFacts, id_of: IdOf) -> tuple[Fields, Fields]:
     pixels = {
         "size": {"longest_edge": facts.longest or facts.side},
@@ -102,6 +145,8 @@ FILES: dict[str, Callable[[VisionFacts, IdOf], tuple[Fields, Fields]]] = {
     "qwen2_5_vl": _qwen,
     "qwen3_vl": _qwen,
     "gemma3": _gemma3,
+    "gemma4": _gemma4,
+    "lfm2_vl": _lfm2,
     "idefics3": _idefics3,
     "internvl_chat": _internvl,
     "llava": _llava,

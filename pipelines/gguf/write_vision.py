@@ -16,7 +16,7 @@ from pipelines.gguf.pixel_graph import PixelGraph
 from pipelines.gguf.reader import GgufFile
 from pipelines.gguf.sight import Sight
 from pipelines.gguf.tensor_types import Floats
-from pipelines.gguf.vision_facts import CLIP, SEES, UNREAD, VisionFacts, read_vision
+from pipelines.gguf.vision_facts import CLIP, OF_SOUND, SEES, UNREAD, VisionFacts, read_vision
 from pipelines.gguf.vision_files import config_of
 from pipelines.gguf.vocabulary import GgufVocabulary
 from pipelines.gguf.weights import read_any
@@ -25,6 +25,10 @@ from pipelines.onnx_format.patch_inputs import FILE, PIXEL_FILE
 
 PARTS = ("v.", "mm.", "model.")
 """What the names of tensors of a vision model begin with."""
+
+
+SOUND = "mm.a."
+"""What those begin with that project what an encoder of sound gives, which is left out."""
 
 
 def no_embedding(token: str) -> Floats:
@@ -54,8 +58,9 @@ def write_vision(
         else:
             graph = PixelGraph(facts, linears, writer)
         graph.write()
-        metadata.refuse_unread(UNREAD)
-        if unused := sorted(name for name in linears.unused() if name.startswith(PARTS)):
+        metadata.refuse_unread(UNREAD | {key for key in file.fields if key.startswith(OF_SOUND)})
+        unused = sorted(name for name in linears.unused() if name.startswith(PARTS))
+        if unused := [name for name in unused if not name.startswith(SOUND)]:
             raise GgufError(f"has {', '.join(unused[:5])}, which is not served for {facts.name}")
         linears.write_weights()
     sight = Sight(graph.num_deep, facts.kind.whole_images)
@@ -86,7 +91,8 @@ def check_fits(facts: VisionFacts, decoder: DecoderFacts | BertFacts) -> None:
         raise GgufError(
             f"gives embeddings of {facts.size} numbers, and those of the model beside it have {decoder.width}"
         )
-    if facts.kind.whole_images and -1 < decoder.window < facts.tokens:
+    whole = Sight(whole_images=facts.kind.whole_images).layers_of(decoder.layer_size)
+    if whole and -1 < decoder.window < facts.tokens:
         raise GgufError(
             f"makes {facts.tokens} tokens of an image, which attend to one another; layers of the model "
             f"beside it attend to {decoder.window}"

@@ -34,7 +34,8 @@ A decoder that reads images has two more inputs: rows that are read in the place
 tokens, which stand for parts of images.  Where a row is longer than an embedding, each further part of it is
 added to the state of its token after one of the first layers (deepstack).  With positions on several axes
 (M-RoPE), tokens of images have their own; others have the same on each axis.  With `token_type_ids`, every
-attention lets tokens of kind 1 that follow one another in a step, those of an image, attend to each other.
+attention without `in_order` lets tokens of kind 1 that follow one another in a step, those of an image,
+attend to each other.
 
     inputs    given_embeddings float32[num_given, width · (1 + layers)] · given_places int64[num_given], into
               the tokens of the step · given_positions int64[axes, num_given], with several axes ·
@@ -60,6 +61,8 @@ ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale", "windo
 """Attributes of every attention node.  `window`: tokens that a query attends to, with itself; -1 is no limit.
 `softcap` 0 is none.  `scale` multiplies the scores before the cap.  `layer` counts from 0, in order.
 """
+IN_ORDER = "in_order"
+"""An optional attribute, 1 where the tokens of an image attend to what is before them alone."""
 CONTEXT_ATTENTION = "ContextAttention"
 CONTEXT_ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale")
 """Attributes of every cross-attention node; `layer` is that of the attention node whose cache it shares."""
@@ -91,7 +94,8 @@ class AttentionLayer:
     """The attributes of one attention node; see `ATTRIBUTES`.
 
     `key_absmax` and `value_absmax` are None when the export was not calibrated.  `has_bias`: it has a bias of
-    scores by distance; `has_sinks`: it has sinks; `has_slopes`: it has slopes.
+    scores by distance; `has_sinks`: it has sinks; `has_slopes`: it has slopes; `in_order`: its tokens of an
+    image do not attend to one another, though those of other layers may.
     """
 
     layer: int
@@ -106,3 +110,4 @@ class AttentionLayer:
     has_bias: bool = False
     has_sinks: bool = False
     has_slopes: bool = False
+    in_order: int = 0

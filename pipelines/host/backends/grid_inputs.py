@@ -1,4 +1,4 @@
-"""What the encoder of a Qwen-VL or a Pixtral reads beside patches: masks, angles, places in a table.
+"""What an encoder of images of any shapes reads beside patches: masks, angles, places in a table.
 
 A token stands for merge × merge patches, which follow one another; the tokens of an image come row by row.
 """
@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.encoder_batch import TokenBatch
-from pipelines.onnx_format.patch_inputs import CORNERS, ORDER, ROTATIONS, SEEN, SHARES, TOKEN_ROWS, WINDOWS
+from pipelines.onnx_format.patch_inputs import (
+    CORNERS,
+    ORDER,
+    ROTATIONS,
+    SEEN,
+    SHARES,
+    SPREAD,
+    TOKEN_ROWS,
+    WINDOWS,
+)
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -23,8 +32,6 @@ MAX_TOKENS = 4096
 """The most tokens of one image: its patches attend to one another, in a mask of 64 × MAX_TOKENS² bytes."""
 GOOD_TOKENS = 256
 """Images of at most that number together run in one call: the same mask hides them from one another."""
-THETA = 10_000.0
-"""The base of the angles' wavelengths, for all models of these families."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,9 @@ class Patches:
     """`numbers` are those of a patch; a token is `merge` patches wide and high, a window `window` tokens;
     `table` is the side of a table of positions, 1 where there is none.  `ends_rows`: each row of an image has
     one more token at its end, without patches.  The rotary frequency of pair `i` of a column is that of pair
-    `i + shift`.
+    `i + shift`; `theta` is the base of the wavelengths.  `axis_rows`: rows of a table for the columns, behind
+    which lie those for the rows, or 0.  `resized`: the side of a table that is resized to an image, or 0.
+    `bound`: the most tokens of an image, where the model sets it.
     """
 
     numbers: int
@@ -41,11 +50,15 @@ class Patches:
     table: int = 1
     ends_rows: bool = False
     shift: float = 0.0
+    theta: float = 10_000.0
+    axis_rows: int = 0
+    resized: int = 0
+    bound: int = 0
 
     @property
     def most_tokens(self) -> int:
         """The most tokens of one image."""
-        return MAX_TOKENS + self.ends_rows * math.isqrt(MAX_TOKENS)
+        return self.bound or MAX_TOKENS + self.ends_rows * math.isqrt(MAX_TOKENS)
 
     def parts(self, features: Floats, grids: NDArray[np.int32]) -> tuple[Floats, NDArray[np.int32]]:
         """The patches of all images, and the rows and columns of tokens that have some."""
@@ -70,9 +83,11 @@ def read_patches(config: Mapping[str, Any]) -> Patches:
     channels = int(vision.get("in_channels") or vision.get("in_chans") or 3)
     numbers = channels * int(vision.get("temporal_patch_size", 2)) * side**2
     table = math.isqrt(int(vision.get("num_position_embeddings", 1)))
-    window = int(vision.get("window_size", 112)) // merge // side
+    window = max(int(vision.get("window_size", 112)) // merge // side, 1)
     ends, shift = bool(vision.get("ends_rows", False)), float(vision.get("column_shift", 0))
-    return Patches(numbers, merge, window, table, ends, shift)
+    theta = float(vision.get("rope_theta", Patches.theta))
+    places = (int(vision.get(name, 0)) for name in ("axis_rows", "resized_table", "max_tokens"))
+    return Patches(numbers, merge, window, table, ends, shift, theta, *places)
 
 
 def padded_rows(batch: TokenBatch, rows: Floats) -> Floats:
@@ -92,8 +107,8 @@ def grid_inputs(grids: NDArray[np.int32], patches: Patches, num_angles: int) -> 
 
     `grids` are those of `Patches.parts`.  SEEN and WINDOWS: float32[1, patches, patches], 0 where a patch
     sees another one, else -inf; ROTATIONS: float32[patches, num_angles]; ORDER: int64[tokens]; CORNERS:
-    int64[4, patches], and SHARES: float32 of the same shape; TOKEN_ROWS: int64[tokens and those that end
-    rows].
+    int64[4, patches], and SHARES: float32 of the same shape, or CORNERS int64[2, patches], or SPREAD
+    float32[patches, rows of the table]; TOKEN_ROWS: int64[tokens and those that end rows].
     """
     images = np.repeat(np.arange(len(grids)), grids.prod(axis=1))
     windows, count = [], 0
@@ -104,16 +119,51 @@ def grid_inputs(grids: NDArray[np.int32], patches: Patches, num_angles: int) -> 
         count += across * -(-rows // patches.window)
     window = np.concatenate(windows)
     order = np.argsort(window, kind="stable")
-    between = [_between(grid * patches.merge, patches) for grid in grids]
-    return {
-        CORNERS: np.concatenate([corners for corners, _ in between], axis=1),
-        SHARES: np.concatenate([shares for _, shares in between], axis=1),
+    turned = [_angles(grid, patches, num_angles) for grid in grids if num_angles]
+    return _places(grids, patches) | {
         SEEN: _mask(images, patches.per_token),
         WINDOWS: _mask(window[order], patches.per_token),
         ORDER: order,
-        ROTATIONS: np.concatenate([_angles(grid, patches, num_angles) for grid in grids]),
         TOKEN_ROWS: _token_rows(grids),
+        **({ROTATIONS: np.concatenate(turned)} if turned else {}),
     }
+
+
+def _places(grids: NDArray[np.int32], patches: Patches) -> dict[str, NDArray[Any]]:
+    """What the patches of all images have of a table of positions."""
+    sizes = [grid * patches.merge for grid in grids]
+    if patches.axis_rows:
+        by_axis = [_squares(size, patches.merge).T[::-1] for size in sizes]
+        corners = np.concatenate(by_axis, axis=1) + np.array([[0], [patches.axis_rows]])
+        return {CORNERS: np.ascontiguousarray(corners)}
+    if patches.resized:
+        return {SPREAD: np.concatenate([_resized(size, patches) for size in sizes])}
+    between = [_between(size, patches) for size in sizes]
+    return {
+        CORNERS: np.concatenate([corners for corners, _ in between], axis=1),
+        SHARES: np.concatenate([shares for _, shares in between], axis=1),
+    }
+
+
+def _resized(size: NDArray[np.int32], patches: Patches) -> Floats:
+    """float32[patches, rows of the table]: what each patch of an image has of a square table that is resized
+    to its rows and columns of patches, linearly between rows; a smaller one has means, as an image has.
+    """
+    of_rows, of_columns = (_filter(int(length), patches.resized) for length in size)
+    row, column = _squares(size, patches.merge).T
+    both = of_rows[row][:, :, None] * of_columns[column][:, None, :]
+    shares: Floats = both.reshape(len(row), -1).astype(np.float32)
+    return shares
+
+
+def _filter(length: int, along: int) -> NDArray[np.float64]:
+    """float64[length, along]: what each place has of `along` others that are scaled to `length`."""
+    scale = along / length
+    centre = scale * (np.arange(length) + 0.5)[:, None]
+    apart = np.abs(np.arange(along) + 0.5 - centre) / max(scale, 1.0)
+    weights: NDArray[np.float64] = np.maximum(1 - apart, 0)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return weights
 
 
 def _has_patches(rows: int, columns: int, own: int) -> NDArray[np.bool_]:
@@ -149,7 +199,7 @@ def _angles(grid: NDArray[np.int32], patches: Patches, num_angles: int) -> Float
     """
     per_axis = num_angles // 2
     pairs = np.arange(per_axis, dtype=np.float32) + np.array([[0], [patches.shift]], np.float32)
-    frequencies = (1.0 / THETA ** (pairs / np.float32(per_axis))).astype(np.float32)
+    frequencies = (1.0 / patches.theta ** (pairs / np.float32(per_axis))).astype(np.float32)
     by_token = _squares(grid * patches.merge, patches.merge)
     return (by_token[:, :, None].astype(np.float32) * frequencies).reshape(len(by_token), num_angles)
 

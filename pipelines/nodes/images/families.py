@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pipelines.nodes.images.dual_encoder import read_dual_encoder
 from pipelines.nodes.images.gemma3 import read_gemma3
+from pipelines.nodes.images.gemma4 import Gemma4, read_gemma4
 from pipelines.nodes.images.idefics3 import read_idefics3
 from pipelines.nodes.images.internvl import read_internvl
+from pipelines.nodes.images.lfm2_vl import Lfm2VL, read_lfm2_vl
 from pipelines.nodes.images.llava import read_llava
 from pipelines.nodes.images.pixtral import Pixtral, read_pixtral
 from pipelines.nodes.images.qwen_vl import QwenVL, read_qwen_vl
@@ -40,8 +42,10 @@ Fields = Mapping[str, Any]
 FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {
     "clip": read_dual_encoder,
     "gemma3": read_gemma3,
+    "gemma4": read_gemma4,
     "idefics3": read_idefics3,
     "internvl_chat": read_internvl,
+    "lfm2_vl": read_lfm2_vl,
     "llava": read_llava,
     "pixtral": read_pixtral,
     "siglip": read_dual_encoder,
@@ -55,7 +59,7 @@ FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {
 
 def is_in_order(family: ImageFamily) -> bool:
     """Whether the tokens of an image that keeps its shape have consecutive positions, as those of text."""
-    return isinstance(family, Pixtral)
+    return isinstance(family, (Gemma4, Lfm2VL, Pixtral))
 
 
 def at_most(family: ImageFamily, num_tokens: int) -> ImageFamily:

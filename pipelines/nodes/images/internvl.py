@@ -13,6 +13,7 @@ import numpy as np
 
 from pipelines.nodes.images.colour_scale import ColourScale, read_colour_scale
 from pipelines.nodes.images.read_image import ReadImage
+from pipelines.nodes.images.tile_grids import best_grid, tile_grids
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -62,34 +63,7 @@ def read_internvl(config: Mapping[str, Any], pixels: Mapping[str, Any]) -> Inter
         token_id=int(config["img_context_token_id"]),
         num_tokens=int((side // vision["patch_size"]) ** 2 * shrink**2),
         side=side,
-        grids=_grids(int(config.get("min_dynamic_patch", 1)), most),
+        grids=tile_grids(int(config.get("min_dynamic_patch", 1)), most),
         thumbnail=bool(config.get("use_thumbnail")),
         scale=read_colour_scale({"rescale_factor": 1 / 255, **pixels}),
     )
-
-
-def _grids(fewest: int, most: int) -> tuple[tuple[int, int], ...]:
-    """All (columns, rows) of at least `fewest` and at most `most` tiles, in the order of their number."""
-    if not 1 <= fewest <= most:
-        raise ValueError(f"min_dynamic_patch {fewest} and max_dynamic_patch {most} allow no image")
-    sides = range(1, most + 1)
-    grids = [(columns, rows) for columns in sides for rows in sides if fewest <= columns * rows <= most]
-    return tuple(sorted(grids, key=_num_tiles))
-
-
-def _num_tiles(grid: tuple[int, int]) -> int:
-    return grid[0] * grid[1]
-
-
-def best_grid(size: tuple[int, int], grids: tuple[tuple[int, int], ...], side: int) -> tuple[int, int]:
-    """The grid whose shape is nearest to the image's; of equally near ones the one with more tiles, while the
-    image has more than half their pixels.
-    """
-    width, height = size
-    best, least = (1, 1), float("inf")
-    for grid in grids:
-        difference = abs(width / height - grid[0] / grid[1])
-        fills = width * height > 0.5 * side * side * _num_tiles(grid)
-        if difference < least or (difference == least and fills):
-            best, least = grid, difference
-    return best

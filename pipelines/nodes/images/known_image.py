@@ -12,14 +12,19 @@ NAME_BYTES = 16
 
 
 class KnownImage(msgspec.Struct, frozen=True, array_like=True):
-    """`digests` of its parts, each of `num_tokens` tokens; `text` is in the prompt in the place of its mark,
-    and `grid` are the rows and columns of its tokens, where the model's positions depend on them.
+    """`digests` of its parts, each of `num_tokens` tokens; `text` is in the prompt in the place of its mark.
+    `grids`: the rows and columns of the tokens of each part, of an image that keeps its shape.
     """
 
     digests: list[bytes]
     num_tokens: int
     text: str
-    grid: Grid | None = None
+    grids: tuple[Grid, ...] = ()
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many tokens each part has."""
+        return [rows * columns for rows, columns in self.grids] or [self.num_tokens] * len(self.digests)
 
     def encoded(self) -> bytes:
         return msgspec.msgpack.encode(self)

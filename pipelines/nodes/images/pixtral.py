@@ -11,6 +11,7 @@ import numpy as np
 
 from pipelines.nodes.images.colour_scale import ColourScale, read_colour_scale
 from pipelines.nodes.images.read_image import ReadImage
+from pipelines.nodes.images.token_patches import token_patches
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -34,16 +35,15 @@ class Pixtral:
 
     def read(self, image: Image.Image) -> ReadImage:
         """float32[tokens, numbers of a token's patches], row by row, with zeros at the end of each row."""
-        side, patch, merge = self.patch * self.merge, self.patch, self.merge
+        side = self.patch * self.merge
         shrink = max(1.0, max(image.size) / self.longest)
         columns, rows = (-(-math.floor(length / shrink) // side) for length in image.size)
         resized = image.resize((columns * side, rows * side), self.resample)
         pixels = self.scale.scaled(np.asarray(resized))
-        patches = pixels.reshape(3, rows, merge, patch, columns, merge, patch).transpose(1, 4, 2, 5, 0, 3, 6)
-        tokens = patches.reshape(rows, columns, -1)
+        tokens = token_patches(pixels, self.patch, self.merge).reshape(rows, columns, -1)
         ended = np.concatenate([tokens, np.zeros_like(tokens[:, :1])], axis=1)
         grid = rows, columns + 1
-        return ReadImage(ended.reshape(rows * (columns + 1), -1), rows * (columns + 1), TOKEN, grid)
+        return ReadImage(ended.reshape(rows * (columns + 1), -1), rows * (columns + 1), TOKEN, (grid,))
 
 
 def read_pixtral(config: Mapping[str, Any], pixels: Mapping[str, Any]) -> Pixtral:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pipelines.nodes.images.colour_scale import ColourScale, read_colour_scale
 from pipelines.nodes.images.read_image import ReadImage
+from pipelines.nodes.images.token_patches import token_patches
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -43,28 +44,32 @@ class QwenVL:
 
     def read(self, image: Image.Image) -> ReadImage:
         """float32[tokens, numbers of a token's patches], row by row of tokens."""
-        side, patch, merge = self.patch * self.merge, self.patch, self.merge
+        side = self.patch * self.merge
         width, height = scaled_size(image.size, side, self.least, self.most)
         grid = rows, columns = height // side, width // side
         pixels = self.scale.scaled(np.asarray(image.resize((width, height), self.resample)))
-        patches = pixels.reshape(3, rows, merge, patch, columns, merge, patch).transpose(1, 4, 2, 5, 0, 3, 6)
-        in_time = np.repeat(patches[:, :, :, :, :, None], self.repeats, axis=5)
-        return ReadImage(in_time.reshape(rows * columns, -1), rows * columns, TOKEN, grid)
+        patches = token_patches(pixels, self.patch, self.merge)
+        in_time = np.repeat(patches[:, :, :, None], self.repeats, axis=3)
+        return ReadImage(in_time.reshape(rows * columns, -1), rows * columns, TOKEN, (grid,))
 
     def at_most(self, num_tokens: int) -> QwenVL:
         side = self.patch * self.merge
         return replace(self, most=max(self.least, min(self.most, num_tokens * side**2)))
 
 
-def scaled_size(size: tuple[int, int], side: int, least: int, most: int) -> tuple[int, int]:
-    """(width, height) in whole tokens of `side` pixels, of nearly the same shape, within the bounds."""
-    width, height = (round(each / side) * side for each in size)
+def scaled_size(
+    size: tuple[int, int], side: int, least: int, most: int, shortest: int = 0
+) -> tuple[int, int]:
+    """(width, height) in whole tokens of `side` pixels, of nearly the same shape, within the bounds; a side
+    is at least `shortest` before the shape is compared with them.
+    """
+    width, height = (max(shortest, round(length / side) * side) for length in size)
     if width * height > most:
         shrink = math.sqrt(size[0] * size[1] / most)
-        width, height = (max(side, math.floor(each / shrink / side) * side) for each in size)
+        width, height = (max(side, math.floor(length / shrink / side) * side) for length in size)
     elif width * height < least:
         grow = math.sqrt(least / (size[0] * size[1]))
-        width, height = (math.ceil(each * grow / side) * side for each in size)
+        width, height = (math.ceil(length * grow / side) * side for length in size)
     return width, height
 
 

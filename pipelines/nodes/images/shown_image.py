@@ -28,20 +28,21 @@ class ShownImage:
 
 
 def shown_image(read: ReadImage, uuid: str | None) -> ShownImage:
-    digests = [digest_of(part, read.grid) for part in read.parts]
-    return ShownImage(KnownImage(digests, read.num_tokens, read.text, read.grid), read.parts, uuid)
+    grids = read.grids or [None] * len(read.parts)
+    digests = [digest_of(part, grid) for part, grid in zip(read.parts, grids, strict=True)]
+    return ShownImage(KnownImage(digests, read.num_tokens, read.text, read.grids), read.parts, uuid)
 
 
 def joined(images: Sequence[ShownImage], token_id: int, marks: tuple[str, ...]) -> Images:
     """All images of a request, in order."""
     known, pixels = [image.known for image in images], [part for image in images for part in image.pixels]
-    grids = [image.grid for image in known if image.grid]
+    grids = [grid for image in known for grid in image.grids]
     join = np.concatenate if grids else np.stack
     ends = list(accumulate(len(image.digests) for image in known))
     placed = list(zip(images, zip([0, *ends], ends, strict=False), strict=True))
     return Images(
         join(pixels) if pixels else np.empty(0, np.float32),
-        [image.num_tokens for image in known for _ in image.digests],
+        [length for image in known for length in image.lengths],
         [digest for image in known for digest in image.digests],
         token_id,
         marks,

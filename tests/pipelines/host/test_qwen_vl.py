@@ -200,7 +200,7 @@ def rows(exported):
     """The rows of each image, of one batch of the encoder."""
     family = read_family(exported[1] / "config.json", exported[1] / "preprocessor_config.json")
     read = [family.read(image) for image in (TALL, WIDE)]
-    assert [patches.grid for patches in read] == list(GRIDS.values())
+    assert [patches.grids[0] for patches in read] == list(GRIDS.values())
     settings = EncoderSettings(precision="f32")
     encoder = PatchEncoder(exported[1] / "openvino_vision_embeddings_model.xml", settings)
     lengths = np.array([patches.num_tokens for patches in read])
@@ -214,7 +214,7 @@ def rows(exported):
                 np.ones(2, np.bool_),
                 np.concatenate([patches.pixels for patches in read]),
             ),
-            np.array([patches.grid for patches in read], np.int32),
+            np.array([patches.grids[0] for patches in read], np.int32),
         )
     ).copy()
     encoder.close()

@@ -46,7 +46,7 @@ class Shown:
 
     def expected(self, folder: Path) -> Expected:
         """The prompt with what the exported encoder in `folder` gives.  Raises `ExportError`."""
-        grids = [self.image.grid] if self.image.grid else []
+        grids = list(self.image.grids)
         images = PromptEmbeds(self.starts, _encoded(folder, self.image), [b""] * len(self.starts), grids)
         return Expected(Prompt(self.ids, self.rows, images), self.logprobs)
 
@@ -109,7 +109,7 @@ def _encoded(folder: Path, image: ReadImage) -> list[NDArray[np.float32]]:
     """The embeddings of each part of an image.  Raises `ExportError`."""
     lengths = np.full(len(image.parts), image.num_tokens)
     blank = np.zeros((len(lengths), image.num_tokens), np.int64)
-    grids = np.array([image.grid], np.int32) if image.grid else None
+    grids = np.array(image.grids, np.int32) if image.grids else None
     batch = TokenBatch(blank, lengths, blank, np.ones(len(lengths), np.bool_), image.pixels, grids)
     try:
         encoder = open_encoder(folder / ENCODER, EncoderSettings(precision="f32"))

@@ -59,9 +59,12 @@ PROJECTED = {
     "qwen2.5vl_merger": "Qwen2.5-VL (qwen2vl)",
     "qwen3vl_merger": "Qwen3-VL (qwen3vl, qwen3vlmoe), with deepstack; Qwen3.5 (qwen35, qwen35moe)",
     "gemma3": "Gemma 3 (gemma3), 4B and larger: tokens of an image attend to one another",
+    "gemma4v": "Gemma 4 (gemma4): tokens of an image attend to one another in layers with a window, and in "
+    "E2B and E4B in none, as in transformers; not `gemma4uv`, which has no encoder",
     "idefics3": "Idefics3, SmolVLM",
     "internvl": "InternVL 2.5, 3 and 3.5 whose layers have norms with a bias (the vision model of 300M)",
     "pixtral": "Pixtral, Mistral Small 3.1 and later (llama, mistral3)",
+    "lfm2": "LFM2-VL (lfm2)",
     "mlp": "LLaVA 1.5 (llama) with CLIP, whose vocabulary has `<image>`; not the tiles of 1.6",
 }
 """`clip.projector_type` → models."""

@@ -22,6 +22,7 @@ from pipelines.onnx_format.decoder_format import (
     GIVEN_EMBEDDINGS,
     GIVEN_PLACES,
     GIVEN_POSITIONS,
+    IN_ORDER,
     INPUT_IDS,
     LOGITS,
     LOGITS_INDICES,
@@ -150,7 +151,9 @@ def _read_layer(node: ir.Node) -> AttentionLayer:
         len(node.inputs) > place and node.inputs[place] is not None for place in (BIAS, SINKS, SLOPES)
     )
     others = {"has_bias": has_bias, "has_sinks": has_sinks, "has_slopes": has_slopes}
-    layer = _read_attributes(node, ATTRIBUTES, frozenset(CALIBRATION), others, num_inputs=(3, 4, 5, 6))
+    layer = _read_attributes(
+        node, ATTRIBUTES, frozenset({*CALIBRATION, IN_ORDER}), others, num_inputs=(3, 4, 5, 6)
+    )
     if layer.has_bias:
         _check_bias(node, layer)
     if layer.has_sinks:

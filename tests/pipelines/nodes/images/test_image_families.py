@@ -113,12 +113,83 @@ def test_pixtral_keeps_the_shape_and_ends_each_row(merge):
         read, theirs = family.read(image), processor([[image]], patch_size={"height": unit, "width": unit})
         (want,) = theirs["pixel_values"]
         rows, columns = (pixels // unit for pixels in want.shape[-2:])
-        assert read.grid == (rows, columns + 1), shape
+        assert read.grids == ((rows, columns + 1),), shape
         assert (read.num_tokens, read.text) == (rows * (columns + 1), "[IMG]")
         squares = read.pixels.reshape(rows, columns + 1, merge, merge, 3, 8, 8)
         assert not squares[:, -1].any()
         pixels = squares[:, :-1].transpose(4, 0, 2, 5, 1, 3, 6).reshape(3, rows * unit, columns * unit)
         assert np.abs(pixels - want).max() < 1e-5, shape
+
+
+def by_patch(read, merge, patch):
+    """The patches of each part row by row, with colours last, as transformers orders their numbers."""
+    for part, (rows, columns) in zip(read.parts, read.grids, strict=True):
+        squares = part.reshape(rows, columns, merge, merge, 3, patch, patch)
+        yield squares.transpose(0, 2, 1, 3, 5, 6, 4).reshape(rows * columns * merge**2, -1)
+
+
+def test_gemma4_scales_an_image_to_as_many_tokens_as_it_may_have():
+    pytest.importorskip("transformers", reason="needs the export extra")
+    theirs = pytest.importorskip("transformers.models.gemma4.image_processing_pil_gemma4")
+    settings = {"patch_size": 4, "pooling_kernel_size": 3, "max_soft_tokens": 70, "resample": 3}
+    colours = {**COLOURS, "image_mean": [0.0] * 3, "image_std": [1.0] * 3}
+    family = FAMILIES["gemma4"](
+        {"image_token_id": 9}, {"image_processor_type": "Gemma4ImageProcessor", **settings, **colours}
+    )
+    processor = theirs.Gemma4ImageProcessorPil(**settings)
+    for shape in SIZES:
+        image = noise(*shape)
+        read, want = family.read(image), processor([image])
+        (pixels,) = by_patch(read, 3, 4)
+        assert read.num_tokens == want["num_soft_tokens_per_image"][0], shape
+        assert np.abs(pixels - want["pixel_values"][0][: len(pixels)]).max() < 1e-5, shape
+        assert read.text == "<|image><|image|><image|>"
+
+
+LFM2 = {
+    "encoder_patch_size": 4,
+    "downsample_factor": 2,
+    "min_image_tokens": 4,
+    "max_image_tokens": 16,
+    "tile_size": 32,
+    "min_tiles": 2,
+    "max_tiles": 10,
+    "max_pixels_tolerance": 2.0,
+    "resample": 2,
+}
+
+
+def lfm2_family(**others):
+    named = {"image_processor_type": "Lfm2VlImageProcessorFast"}
+    return FAMILIES["lfm2_vl"]({"image_token_id": 9}, {**named, **LFM2, **COLOURS, **others})
+
+
+def test_lfm2_splits_large_images_and_keeps_their_shape():
+    family = lfm2_family()
+    small, large = family.read(noise(30, 20)), family.read(noise(60, 90))
+    assert (small.grids, small.text) == (((2, 4),), "<|image_start|><image><|image_end|>")
+    assert large.grids == (*[(4, 4)] * 6, (4, 3)), "two columns of three tiles, and then the whole image"
+    tiles = "".join(f"<|img_row_{row}_col_{column}|><image>" for row in (1, 2, 3) for column in (1, 2))
+    assert large.text == f"<|image_start|>{tiles}<|img_thumbnail|><image><|image_end|>"
+    assert [len(part) for part in large.parts] == [*[16] * 6, 12]
+    assert len(lfm2_family(do_image_splitting=False).read(noise(60, 90)).grids) == 1
+
+
+def test_lfm2_reads_the_pixels_of_transformers():
+    """Its processor there scales with torchvision, whose last digit of a colour may be another one."""
+    pytest.importorskip("torchvision", reason="transformers scales images of LFM2-VL with torchvision")
+    transformers = pytest.importorskip("transformers", reason="needs the export extra")
+    make = getattr(transformers, "Lfm2VlImageProcessorFast", None) or transformers.Lfm2VlImageProcessor
+    settings = {name: value for name, value in LFM2.items() if name != "resample"}
+    processor, family = make(**settings, **COLOURS), lfm2_family()
+    for shape in SIZES:
+        image = noise(*shape)
+        read, want = family.read(image), processor([image], return_tensors="np", return_row_col_info=True)
+        assert [tuple(grid // 2) for grid in want["spatial_shapes"]] == list(read.grids), shape
+        for part, theirs in zip(by_patch(read, 2, 4), want["pixel_values"], strict=True):
+            apart = np.abs(part - theirs[: len(part)])
+            assert apart.max() < 1.01 / 255 / 0.3, shape
+            assert (apart > 1e-5).mean() < 0.15, shape
 
 
 def test_internvl_reads_one_tile_where_its_size_is_fixed():
@@ -140,6 +211,14 @@ def test_internvl_reads_one_tile_where_its_size_is_fixed():
         ("smolvlm", {}, {"size": {"longest_edge": 8192}}, "at most 4096"),
         ("smolvlm", {}, {"do_resize": False}, "do_resize: false"),
         ("pixtral", {}, {"image_processor_type": "CLIPImageProcessor"}, "known: PixtralImageProcessor"),
+        ("gemma4", {}, {"image_processor_type": "CLIPImageProcessor"}, "known: Gemma4ImageProcessor"),
+        ("lfm2_vl", {}, {"image_processor_type": "CLIPImageProcessor"}, "known: Lfm2VlImageProcessor"),
+        (
+            "lfm2_vl",
+            {},
+            {**LFM2, "image_processor_type": "Lfm2VlImageProcessor", "tile_size": 36},
+            "tile_size 36",
+        ),
     ],
 )
 def test_what_would_be_read_wrong_is_refused(kind, config, pixels, words):

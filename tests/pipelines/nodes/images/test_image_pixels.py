@@ -130,7 +130,7 @@ def test_patches_and_grids_equal_those_of_transformers(name):
     processor = transformers.Qwen2VLImageProcessor(**settings)
     want = processor([on_white(file)], return_tensors="np")
     patches = read_qwen_vl(QWEN_CONFIG, QWEN).read(decode_image(file, LIMITS, "x"))
-    assert [[1, *(2 * side for side in patches.grid)]] == want["image_grid_thw"].tolist()
+    assert [[1, *(2 * side for side in patches.grids[0])]] == want["image_grid_thw"].tolist()
     assert patches.pixels.dtype == np.float32
     assert len(patches.pixels) == patches.num_tokens
     assert np.abs(patches.pixels.reshape(want["pixel_values"].shape) - want["pixel_values"]).max() < 1e-5

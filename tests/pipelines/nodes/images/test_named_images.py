@@ -28,7 +28,7 @@ class OneColour:
     token_id, marks = 9, ("<image>",)
 
     def read(self, image):
-        return ReadImage(np.full((6, 5), image.getpixel((0, 0))[0], np.float32), 6, "<part>", (2, 3))
+        return ReadImage(np.full((6, 5), image.getpixel((0, 0))[0], np.float32), 6, "<part>", ((2, 3),))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_name_stands_for_the_image_that_the_same_request_gave_it(reader):
     assert images.digests[0] == images.digests[1]
     assert [(uuid, span) for uuid, span, _ in images.named] == [("it", (0, 1)), ("it", (1, 2))]
     known = known_image(images.named[0][2])
-    assert known == KnownImage(images.digests[:1], 6, "<part>", (2, 3))
+    assert known == KnownImage(images.digests[:1], 6, "<part>", ((2, 3),))
 
 
 def test_names_of_other_salts_are_other_names(reader):

@@ -23,6 +23,7 @@ from pipelines.host.backends.onnxruntime.cpu.step_places import (
     Places,
     find_frames,
     find_places,
+    mask_kind,
     masks_of,
     window_of,
     with_bias,
@@ -94,7 +95,7 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int, with_kernels: bool =
             both = zip(new, _new_rows(writer, context), strict=True)
             new, cells = [writer.op("Concat", *rows, axis=1) for rows in both], frames.cells
         stored = [_store(writer, rows, layer, cache, cells) for rows, cache in zip(new, caches, strict=True)]
-        mask = masks[window_of(layer), layer.has_sinks]
+        mask = masks[mask_kind(layer)]
         if layer.has_bias or layer.has_slopes:
             mask = _with_added(writer, places, mask, layer, node, added)
         writer.replace(node, _attend(writer, node, layer, stored, places, places, mask))

@@ -50,7 +50,7 @@ class OnnxPatchEncoder(WithoutAdapters):
         session = open_session(path.read_bytes(), path.parent, [CPU], settings.threads, {})
         self._session: ort.InferenceSession | None = session
         shapes = {port.name: port.shape for port in session.get_inputs()}
-        self._names, self._num_angles = list(shapes), shapes[ROTATIONS][-1]
+        self._names, self._num_angles = list(shapes), shapes[ROTATIONS][-1] if ROTATIONS in shapes else 0
         self.size = session.get_outputs()[0].shape[-1]
 
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -120,28 +121,41 @@ def _cells(writer: GraphWriter, slots: ir.Value, block_tokens: int) -> ir.Value:
     return op("Concat", blocks, offsets, axis=1)
 
 
+class MaskKind(NamedTuple):
+    """What decides which keys a layer sees; `sinks`: its mask has one more column."""
+
+    window: int
+    in_order: int
+    sinks: bool = False
+
+
 def masks_of(
     writer: GraphWriter, places: Places, layers: Iterable[AttentionLayer]
-) -> dict[tuple[int, bool], ir.Value]:
-    """By the window of a layer, and whether it has sinks."""
-    kinds = {(window_of(layer), layer.has_sinks) for layer in layers}
-    masks = {(window, False): _mask(writer, places, window) for window in {window for window, _ in kinds}}
+) -> dict[MaskKind, ir.Value]:
+    """The masks of all layers, by their kinds."""
+    kinds = {mask_kind(layer) for layer in layers}
+    bare = {kind._replace(sinks=False) for kind in kinds}
+    masks = {kind: _mask(writer, places, kind) for kind in sorted(bare)}
     with_sinks = [kind for kind in kinds if kind not in masks]
-    return masks | {kind: seen_with_sinks(writer, masks[kind[0], False]) for kind in with_sinks}
+    return masks | {kind: seen_with_sinks(writer, masks[kind._replace(sinks=False)]) for kind in with_sinks}
+
+
+def mask_kind(layer: AttentionLayer) -> MaskKind:
+    return MaskKind(window_of(layer), layer.in_order, layer.has_sinks)
 
 
 def window_of(layer: AttentionLayer) -> int:
     return layer.window if layer.window > 0 else NO_WINDOW
 
 
-def _mask(writer: GraphWriter, places: Places, window: int) -> ir.Value:
-    """bool[B, 1, S, K]: a query attends to itself and the tokens before it, `window` tokens in all, and to
-    those of its image behind it.
+def _mask(writer: GraphWriter, places: Places, kind: MaskKind) -> ir.Value:
+    """bool[B, 1, S, K]: a query attends to itself and the tokens before it, `window` tokens in all, and,
+    unless in order, to those of its image behind it.
     """
     op = writer.op
-    seen = op("LessOrEqual", places.keys, places.ends)
-    if window != NO_WINDOW:
-        begin = op("Sub", places.queries, writer.number(window))
+    seen = op("LessOrEqual", places.keys, places.queries if kind.in_order else places.ends)
+    if kind.window != NO_WINDOW:
+        begin = op("Sub", places.queries, writer.number(kind.window))
         seen = op("And", seen, op("Greater", places.keys, begin))
     return op("Unsqueeze", seen, writer.ints(1))
 

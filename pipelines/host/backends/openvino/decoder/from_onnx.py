@@ -63,6 +63,7 @@ from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     CONTEXT_ATTENTION,
     DOMAIN,
+    IN_ORDER,
     INPUT_IDS,
     LOGITS_INDICES,
     POSITION_IDS,
@@ -191,14 +192,15 @@ def _declare_inputs(decoder: DecoderModel) -> None:
     for node in [node for node in graph if node.domain == DOMAIN and node.op_type in step]:
         by_head = [value for value in node.inputs[SINKS:] if value is not None]
         slopes = len(node.inputs) > SLOPES and node.inputs[SLOPES] is not None
+        seen = [] if node.attributes.get_int(IN_ORDER, 0) else kinds
         node.resize_inputs(len(SIDES) + 1)
         more: list[ir.Value | None] = [
             *caches[node.attributes["layer"].as_int()],
             *step[node.op_type],
-            *kinds,
+            *seen,
             *by_head,
         ]
-        node.attributes[HAS_KINDS] = ir.AttrInt64(HAS_KINDS, len(kinds))
+        node.attributes[HAS_KINDS] = ir.AttrInt64(HAS_KINDS, len(seen))
         node.attributes[HAS_SLOPES] = ir.AttrInt64(HAS_SLOPES, int(slopes))
         _extend_inputs(graph, node, more)
     for node, state in declare_states(graph):

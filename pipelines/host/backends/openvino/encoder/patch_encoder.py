@@ -44,6 +44,7 @@ from pipelines.onnx_format.patch_inputs import (
     ROTATIONS,
     SEEN,
     SHARES,
+    SPREAD,
     TOKEN_ROWS,
     WINDOWS,
 )
@@ -52,7 +53,7 @@ MERGER = "openvino_vision_embeddings_merger_model.xml"
 TABLE = "openvino_vision_embeddings_pos_model.xml"
 DEEP = "deepstack_feature_lists"
 """Rows of earlier layers, which the merger of Qwen3-VL gives beside its own."""
-INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS, CORNERS, SHARES, TOKEN_ROWS})
+INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS, CORNERS, SHARES, SPREAD, TOKEN_ROWS})
 
 
 def reads_patches(path: Path) -> bool:
@@ -81,7 +82,8 @@ class PatchEncoder(WithoutAdapters):
         self._inputs = {port.any_name: index for index, port in enumerate(model.inputs)}
         if unknown := sorted(set(self._inputs) - INPUTS):
             raise ModelError(f"{path} needs inputs that are not computed: {', '.join(unknown)}.")
-        self._num_angles = model.input(ROTATIONS).get_partial_shape()[-1].get_length()
+        turned = ROTATIONS in self._inputs
+        self._num_angles = model.input(ROTATIONS).get_partial_shape()[-1].get_length() if turned else 0
         self.size = model.output(0).get_partial_shape()[-1].get_length()
         with release_pages_during(self._files):
             compiled = compile_encoder(merger, model, settings or EncoderSettings())
