@@ -194,6 +194,9 @@ class ScriptedCatalogue:
     def cards(self) -> list[ModelCard]:
         return self.models
 
+    def versions(self, name: str) -> dict[int, ModelCard]:
+        return {card.version: card for card in self.models if card.name == name}
+
     def get(self, name: str | None) -> Any:
         if name not in (None, *(card.name for card in self.models)):
             raise self.unknown(name)

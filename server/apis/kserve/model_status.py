@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.wire.messages import TensorSpec
+from pipelines.wire.messages import TensorSpec, how_far
 from pipelines.worker.model_table import ModelCard
 from server.apis.kserve.served import Served
 
@@ -30,9 +30,9 @@ TYPES = {
 
 
 def version_status(card: ModelCard) -> dict[str, Any]:
-    """The reply about one version."""
+    """The reply about one version; the message of one that is loading says how far it is."""
     state = STATES.get(card.state, "END")
-    status = {"error_code": "OK", "error_message": "OK"}
+    status = {"error_code": "OK", "error_message": how_far(card.doing, card.share) or "OK"}
     if state == "END":
         status = {"error_code": "UNKNOWN", "error_message": "; ".join(card.problems)}
     return {"model_version_status": [{"version": str(card.version), "state": state, "status": status}]}

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from graphs.keep_alive import keep_alive_s
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.repository.files.model_versions import model_of
+from pipelines.wire.messages import how_far
 from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_table import ModelCard
 from server.apis.kserve.triton import repository_index
@@ -169,7 +170,8 @@ def _ovms_status(catalogue: Catalogue) -> bytes:
 
 
 def _ovms_version(card: ModelCard) -> dict[str, Any]:
-    error = OK
+    """The status of a version; the message of one that is loading says how far it is."""
+    error = OK | {"error_message": how_far(card.doing, card.share) or OK["error_message"]}
     if card.state == "failed":
         error = {"error_code": "FAILED_PRECONDITION", "error_message": "; ".join(card.problems)}
     state = OVMS_STATES.get(card.state, "LOADING")

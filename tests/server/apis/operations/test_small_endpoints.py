@@ -80,6 +80,9 @@ def test_a_load_that_knows_how_far_it_is_says_so(rig):
     assert message == "The model `slow` is loading: converting slow.gguf, 42 %"
     (_, listed) = rig.post("/v2/repository/index", {}).json
     assert (listed["state"], listed["reason"]) == ("LOADING", "converting slow.gguf, 42 %")
+    (version,) = rig.get("/v1/config").json["slow"]["model_version_status"]
+    said = {"error_code": "OK", "error_message": "converting slow.gguf, 42 %"}
+    assert (version["state"], version["status"]) == ("LOADING", said)
 
 
 @pytest.mark.parametrize(
