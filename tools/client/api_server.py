@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tools.client.http_client import JSON, HttpClient, RequestFailed, error_message
+from tools.client.event_lines import END, event_of, event_text, json_of
+from tools.client.http_client import JSON, HttpClient, RequestFailed
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-EVENT, END = b"data:", b"[DONE]"
 
 
 class ApiServer(HttpClient):
@@ -40,17 +40,17 @@ class ApiServer(HttpClient):
     def get(self, path: str) -> Any:
         """Raises RequestFailed."""
         with self._reply("GET", path, None) as reply:
-            return _json(reply.read())
+            return json_of(reply.read())
 
     def post(self, path: str, body: object) -> Any:
         """Raises RequestFailed."""
         with self._reply("POST", path, body) as reply:
-            return _json(reply.read())
+            return json_of(reply.read())
 
     def post_above(self, path: str, body: object) -> Any:
         """Posts to a path beside /v1, where vLLM has /tokenize."""
         with self._reply("POST", path, body, self.path.removesuffix("/v1")) as reply:
-            return _json(reply.read())
+            return json_of(reply.read())
 
     @contextmanager
     def events(self, path: str, body: object) -> Iterator[Iterator[Any]]:
@@ -71,22 +71,9 @@ class ApiServer(HttpClient):
             yield reply
 
 
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except ValueError as error:
-        raise RequestFailed(f"the reply is not JSON: {body[:60]!r}") from error
-
-
 def _events(reply: http.client.HTTPResponse) -> Iterator[Any]:
     """To [DONE], or to the end of the reply: not every server writes [DONE]."""
-    for line in reply:
-        if not line.startswith(EVENT):
-            continue
-        text = line[len(EVENT) :].strip()
+    for text in filter(None, map(event_text, reply)):
         if text == END:
             return
-        event = _json(text)
-        if isinstance(event, dict) and event.get("error"):
-            raise RequestFailed(error_message(reply.status, text).partition(": ")[2])
-        yield event
+        yield event_of(text, reply.status)

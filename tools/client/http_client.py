@@ -1,6 +1,6 @@
 """Blocking requests to one server, by the standard library: how all tools speak HTTP that need not be async.
 
-Those that send many requests at once from one thread have `connection.py` beside it.
+Those that send many requests at once from one thread have `async_client.py` beside it.
 """
 
 from __future__ import annotations
@@ -34,18 +34,32 @@ class Answer(NamedTuple):
     body: bytes
 
 
+class Address(NamedTuple):
+    """Where a server is; `path` comes before those of requests."""
+
+    host: str
+    port: int
+    is_tls: bool
+    path: str
+    url: str
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """`url` as `host:8000` or `https://host/v1`.  Raises ValueError for what is no address."""
+        parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url} is no address of a server, as http://127.0.0.1:8000")
+        is_tls, path = parts.scheme == "https", parts.path.rstrip("/")
+        whole = urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+        return cls(parts.hostname, parts.port or (443 if is_tls else 80), is_tls, path, whole)
+
+
 class HttpClient:
     """Requests to the server at a URL; each thread may send one at a time."""
 
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
-        """`url` as `host:8000` or `https://host/v1`, whose path callers add.  Raises ValueError."""
-        parts = urllib.parse.urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url} is no address of a server, as http://127.0.0.1:8000")
-        self.host, self.is_tls = parts.hostname, parts.scheme == "https"
-        self.port = parts.port or (443 if self.is_tls else 80)
-        self.path = parts.path.rstrip("/")
-        self.url = urllib.parse.urlunsplit((parts.scheme, parts.netloc, self.path, "", ""))
+        """`url` as `Address.of` takes it; callers add its path.  Raises ValueError."""
+        self.host, self.port, self.is_tls, self.path, self.url = Address.of(url)
         self._timeout_s, self._threads = timeout_s, local()
 
     def send(

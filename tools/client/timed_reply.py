@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from tools.client.connection import Connection
+from tools.client.event_lines import event_text
 
-EVENT, END = b"data:", b"[DONE]"
 TimedPieces = list[tuple[float, bytes]]
 """Seconds since the start, and the bytes that came then."""
 
@@ -26,5 +26,6 @@ def timed_events(pieces: Iterable[tuple[float, bytes]]) -> Iterator[tuple[float,
     for at_s, piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
-            if line.startswith(EVENT):
-                yield at_s, line[len(EVENT) :].strip()
+            text = event_text(line)
+            if text is not None:
+                yield at_s, text

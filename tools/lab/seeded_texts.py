@@ -14,7 +14,7 @@ import random
 import sys
 from typing import Any
 
-import httpx
+from tools.client.async_client import AsyncClient
 
 WORDS = (
     "what",
@@ -52,20 +52,18 @@ def body(model: str, number: int) -> dict[str, Any]:
     return fields | draw.choice([{}, {}, {"echo": True}, {"echo": True, "prompt_logprobs": 2}])
 
 
-async def ask(client: httpx.AsyncClient, fields: dict[str, Any]) -> Reply:
-    answer = await client.post("/v1/completions", json=fields)
-    answer.raise_for_status()
-    found = []
-    for choice in answer.json()["choices"]:
+async def ask(client: AsyncClient, fields: dict[str, Any]) -> Reply:
+    """Raises RequestFailed."""
+    reply: Reply = []
+    for choice in (await client.post("/v1/completions", fields))["choices"]:
         ids = choice["token_ids"]
-        found.append((ids, choice["logprobs"]["token_logprobs"][-len(ids) :]))
-    return found
+        reply.append((ids, choice["logprobs"]["token_logprobs"][-len(ids) :]))
+    return reply
 
 
 async def measure(url: str, model: str, num_requests: int, crowd: int) -> int:
     bodies = [body(model, number) for number in range(num_requests)]
-    limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, timeout=600, limits=limits) as client:
+    async with AsyncClient(url) as client:
         alone = [await ask(client, fields) for fields in bodies]
         places = asyncio.Semaphore(crowd)
 

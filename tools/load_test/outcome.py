@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
+from tools.client.event_lines import END
 from tools.client.http_client import error_message
-from tools.client.timed_reply import END, timed_events
+from tools.client.timed_reply import timed_events
 
 
 class Outcome(msgspec.Struct):

@@ -16,12 +16,15 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import click
-import httpx
+
+from tools.client.async_client import AsyncClient
+from tools.client.form_data import HEADERS, form_data
+from tools.client.http_client import RequestFailed
 
 CHAT = "/v1/chat/completions"
 STREAMS = (16, 32, 64, 128)
@@ -59,62 +62,63 @@ def chat(model: str, number: int, tokens: int, words: int) -> dict[str, Any]:
     return {"model": model, "messages": [message], "max_tokens": tokens, "ignore_eos": True}
 
 
-async def by_client(api: httpx.AsyncClient, chats: list[dict[str, Any]], streams: int) -> float:
+async def by_client(api: AsyncClient, chats: list[dict[str, Any]], streams: int) -> float:
     """Seconds for all chats, `streams` of them in flight."""
     places, start_s = asyncio.Semaphore(streams), time.perf_counter()
 
     async def one(body: dict[str, Any]) -> None:
         async with places:
-            (await api.post(CHAT, json=body)).raise_for_status()
+            await api.post(CHAT, body)
 
     await asyncio.gather(*map(one, chats))
     return time.perf_counter() - start_s
 
 
-async def begin(api: httpx.AsyncClient, chats: list[dict[str, Any]]) -> str:
+async def begin(api: AsyncClient, chats: list[dict[str, Any]]) -> str:
     """The id of a batch of these chats."""
     lines = [
         json.dumps({"custom_id": str(i), "method": "POST", "url": CHAT, "body": body})
         for i, body in enumerate(chats)
     ]
-    files = {"file": ("in.jsonl", "\n".join(lines).encode())}
-    file = (await api.post("/v1/files", data={"purpose": "batch"}, files=files)).raise_for_status().json()
+    form = form_data({"purpose": "batch"}, "in.jsonl", "\n".join(lines).encode())
+    file = json.loads(await api.send("POST", "/v1/files", form, HEADERS))
     body = {"input_file_id": file["id"], "endpoint": CHAT, "completion_window": "24h"}
-    return str((await api.post("/v1/batches", json=body)).raise_for_status().json()["id"])
+    return str((await api.post("/v1/batches", body))["id"])
 
 
-async def by_batch(api: httpx.AsyncClient, chats: list[dict[str, Any]]) -> float:
+async def by_batch(api: AsyncClient, chats: list[dict[str, Any]]) -> float:
     """Seconds for all chats, from the creation of the batch to its end."""
     start_s, batch_id = time.perf_counter(), await begin(api, chats)
     while True:
-        batch = (await api.get(f"/v1/batches/{batch_id}")).json()
+        batch = await api.get(f"/v1/batches/{batch_id}")
         if batch["status"] in ("completed", "failed"):
             assert batch["request_counts"]["completed"] == len(chats), batch
             return time.perf_counter() - start_s
         await asyncio.sleep(POLL_S)
 
 
-async def completed(api: httpx.AsyncClient, batch_id: str) -> int:
-    return int((await api.get(f"/v1/batches/{batch_id}")).json()["request_counts"]["completed"])
+async def completed(api: AsyncClient, batch_id: str) -> int:
+    return int((await api.get(f"/v1/batches/{batch_id}"))["request_counts"]["completed"])
 
 
-async def cancel(api: httpx.AsyncClient, batch_id: str) -> None:
-    await api.post(f"/v1/batches/{batch_id}/cancel")
-    while (await api.get(f"/v1/batches/{batch_id}")).json()["status"] == "cancelling":
+async def cancel(api: AsyncClient, batch_id: str) -> None:
+    with suppress(RequestFailed):  # it may have ended
+        await api.post(f"/v1/batches/{batch_id}/cancel")
+    while (await api.get(f"/v1/batches/{batch_id}"))["status"] == "cancelling":
         await asyncio.sleep(POLL_S)
 
 
-async def first_token(api: httpx.AsyncClient, body: dict[str, Any]) -> float:
+async def first_token(api: AsyncClient, body: dict[str, Any]) -> float:
     """Seconds to the first event with text of a stream."""
     start_s = time.perf_counter()
-    async with api.stream("POST", CHAT, json={**body, "stream": True}) as reply:
-        async for line in reply.aiter_lines():
-            if line.startswith("data: {") and '"role"' not in line:
+    async with api.events(CHAT, {**body, "stream": True}) as events:
+        async for event in events:
+            if "role" not in event["choices"][0]["delta"]:
                 return time.perf_counter() - start_s
     raise click.ClickException("a stream without text")
 
 
-async def first_tokens(api: httpx.AsyncClient, load: Load, words: int, start: int) -> float:
+async def first_tokens(api: AsyncClient, load: Load, words: int, start: int) -> float:
     """The median of some requests, at times that steps do not set."""
     times, pauses = [], random.Random(start)
     for number in range(start, start + load.samples):
@@ -123,7 +127,7 @@ async def first_tokens(api: httpx.AsyncClient, load: Load, words: int, start: in
     return statistics.median(times)
 
 
-async def throughput(apis: list[httpx.AsyncClient], load: Load) -> None:
+async def throughput(apis: list[AsyncClient], load: Load) -> None:
     sweep = {}
     for streams in load.streams:
         sweep[streams] = await by_client(apis[0], load.some(32), streams)
@@ -137,11 +141,11 @@ async def throughput(apis: list[httpx.AsyncClient], load: Load) -> None:
             batch_s = await by_batch(api, load.some(32))
             ratios[api].append(client_s / batch_s)
             figures = f"client {load.requests / client_s:.1f}/s, batch {load.requests / batch_s:.1f}/s"
-            click.echo(f"{api.base_url} {figures}: {ratios[api][-1]:.3f}")
+            click.echo(f"{api.url} {figures}: {ratios[api][-1]:.3f}")
     show("throughput, batch to client", ratios)
 
 
-async def latency(apis: list[httpx.AsyncClient], load: Load, words: int) -> None:
+async def latency(apis: list[AsyncClient], load: Load, words: int) -> None:
     ratios, kind = defaultdict(list), f"first token of {words} words"
     for number in range(load.rounds):
         for api in apis:
@@ -153,11 +157,11 @@ async def latency(apis: list[httpx.AsyncClient], load: Load, words: int) -> None
             await cancel(api, batch_id)
             ratios[api].append(busy / idle)
             figures = f"idle {1e3 * idle:.1f} ms, batch {1e3 * busy:.1f} ms"
-            click.echo(f"{api.base_url} {kind}: {figures}: {ratios[api][-1]:.2f}")
+            click.echo(f"{api.url} {kind}: {figures}: {ratios[api][-1]:.2f}")
     show(f"{kind}, batch to idle", ratios)
 
 
-async def beside_chats(apis: list[httpx.AsyncClient], load: Load) -> None:
+async def beside_chats(apis: list[AsyncClient], load: Load) -> None:
     """The tokens per second of a batch without other requests, and beside two chats a second."""
     ratios = defaultdict(list)
     for number in range(load.rounds):
@@ -174,18 +178,18 @@ async def beside_chats(apis: list[httpx.AsyncClient], load: Load) -> None:
             await cancel(api, batch_id)
             ratios[api].append(beside / alone)
             figures = f"batch alone {alone:.0f}, beside chats {beside:.0f} tokens/s"
-            click.echo(f"{api.base_url} {figures}: {ratios[api][-1]:.2f}")
+            click.echo(f"{api.url} {figures}: {ratios[api][-1]:.2f}")
     show("batch beside chats, to alone", ratios)
 
 
-async def speed(api: httpx.AsyncClient, batch_id: str, seconds: float) -> float:
+async def speed(api: AsyncClient, batch_id: str, seconds: float) -> float:
     """Tokens per second of a batch of replies of 32 tokens that runs."""
     start_s, before = time.perf_counter(), await completed(api, batch_id)
     await asyncio.sleep(seconds)
     return 32 * (await completed(api, batch_id) - before) / (time.perf_counter() - start_s)
 
 
-async def chat_steadily(api: httpx.AsyncClient, model: str, start: int) -> None:
+async def chat_steadily(api: AsyncClient, model: str, start: int) -> None:
     """Two chats a second, however long each takes."""
     async with asyncio.TaskGroup() as tasks:
         for number in itertools.count(start):
@@ -193,17 +197,15 @@ async def chat_steadily(api: httpx.AsyncClient, model: str, start: int) -> None:
             await asyncio.sleep(0.5)
 
 
-def show(name: str, ratios: Mapping[httpx.AsyncClient, list[float]]) -> None:
+def show(name: str, ratios: Mapping[AsyncClient, list[float]]) -> None:
     for api, each in ratios.items():
         spread = f"{statistics.median(each):.3f} ({min(each):.3f} – {max(each):.3f})"
-        click.echo(f"{api.base_url} {name}: {spread}")
+        click.echo(f"{api.url} {name}: {spread}")
 
 
 async def measure(urls: Sequence[str], load: Load, parts: Sequence[str]) -> None:
-    limits = httpx.Limits(max_connections=None)
     async with AsyncExitStack() as stack:
-        clients = [httpx.AsyncClient(base_url=url, timeout=600, limits=limits) for url in urls]
-        apis = [await stack.enter_async_context(api) for api in clients]
+        apis = [await stack.enter_async_context(AsyncClient(url)) for url in urls]
         for api in apis:
             await by_client(api, [chat(load.model, 900_000 + i, 8, 40) for i in range(16)], 16)
         if "throughput" in parts:

@@ -10,7 +10,8 @@ import statistics
 import time
 
 import click
-import httpx
+
+from tools.client.async_client import AsyncClient
 
 QUESTIONS = 16
 INPUT = (
@@ -40,13 +41,13 @@ def asked(question: dict[str, object]) -> str:
     return "\n".join(lines)
 
 
-async def decided(client: httpx.AsyncClient, model: str, text: str) -> None:
+async def decided(client: AsyncClient, model: str, text: str) -> None:
     """All questions in one request."""
     body = {"model": model, "input": text, "questions": questions(QUESTIONS)}
-    (await client.post("/v1/decisions", json=body)).raise_for_status()
+    await client.post("/v1/decisions", body)
 
 
-async def chatted(client: httpx.AsyncClient, model: str, text: str) -> None:
+async def chatted(client: AsyncClient, model: str, text: str) -> None:
     """A request for each question, all at once, whose reply can be nothing but one of the options."""
     bodies = [
         {
@@ -58,14 +59,12 @@ async def chatted(client: httpx.AsyncClient, model: str, text: str) -> None:
         }
         for question in questions(QUESTIONS)
     ]
-    replies = await asyncio.gather(*(client.post("/v1/chat/completions", json=body) for body in bodies))
-    for reply in replies:
-        reply.raise_for_status()
+    await asyncio.gather(*(client.post("/v1/chat/completions", body) for body in bodies))
 
 
 async def measure(url: str, model: str, rounds: int, repeats: int) -> None:
     """Prints the median of both, in questions per second, for a short and a long input."""
-    async with httpx.AsyncClient(base_url=url, timeout=600) as client:
+    async with AsyncClient(url) as client:
         for times in (1, repeats):
             rates: dict[str, list[float]] = {"decisions": [], "chat": []}
             for part in range(2 * rounds):

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Iterable
 from typing import Any
 
-import httpx
-
+from tools.client.async_client import AsyncClient
 from tools.lab.simulate.outcome import Outcome, TurnOutcome
 from tools.lab.simulate.trace import Session, Turn
 
-TIMEOUT_S = 600.0
-EVENT = "data: {"
 CLIENTS = ("session", "random")
 """Routes that a client can ask for."""
 
@@ -22,7 +18,7 @@ CLIENTS = ("session", "random")
 class Replay:
     """Sends each turn when its session says it."""
 
-    def __init__(self, client: httpx.AsyncClient, model: str, route: str) -> None:
+    def __init__(self, client: AsyncClient, model: str, route: str) -> None:
         self._client = client
         self._model = model
         self._route = route
@@ -44,18 +40,9 @@ class Replay:
         outcome = TurnOutcome(number, len(session.history))
         self._turns.append(outcome)
         sent_s, reply = time.monotonic(), []
-        async with self._client.stream(
-            "POST",
-            "/v1/completions",
-            json=self._body(session, turn),
-            headers={"X-Session-ID": _session_name(self._route, session, number)},
-        ) as response:
-            if response.status_code != httpx.codes.OK:
-                raise RuntimeError(f"{response.status_code}: {(await response.aread()).decode()[:300]}")
-            async for line in response.aiter_lines():
-                if not line.startswith(EVENT):
-                    continue
-                event = json.loads(line.removeprefix("data: "))
+        headers = {"X-Session-ID": _session_name(self._route, session, number)}
+        async with self._client.events("/v1/completions", self._body(session, turn), headers) as events:
+            async for event in events:
                 tokens = [token for choice in event["choices"] for token in choice.get("token_ids") or ()]
                 if tokens and not reply:
                     outcome.first_token_s = time.monotonic() - sent_s
@@ -84,12 +71,8 @@ def _session_name(route: str, session: Session, number: int) -> str:
 
 
 async def replayed(url: str, model: str | None, sessions: Iterable[Session], route: str) -> Outcome:
-    """What a server makes of the sessions, from an empty cache.
-
-    Raises RuntimeError for a refusal, httpx.HTTPError.
-    """
-    limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as client:
-        (await client.post("/reset_prefix_cache")).raise_for_status()
-        name = model or (await client.get("/v1/models")).json()["data"][0]["id"]
+    """What a server makes of the sessions, from an empty cache.  Raises RequestFailed."""
+    async with AsyncClient(url) as client:
+        await client.post("/reset_prefix_cache")
+        name = model or (await client.get("/v1/models"))["data"][0]["id"]
         return await Replay(client, name, route).run(sessions)

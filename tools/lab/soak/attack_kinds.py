@@ -14,6 +14,7 @@ from typing import Any
 
 from PIL import Image
 
+from tools.client.form_data import HEADERS, form_data
 from tools.lab.soak.raw_requests import RawRequest
 from tools.lab.soak.request_kinds import CHAT
 
@@ -22,7 +23,6 @@ UNREAD_S = 10.0
 NUM_SCANS = 5000
 AT_ONCE = 60
 """More than half of the WebSockets that a server opens by default; two of these attacks run at once."""
-BOUNDARY = "soak-boundary"
 FOREIGN = {"Origin": "http://evil.example"}
 UPGRADE = {
     "Connection": "Upgrade",
@@ -91,11 +91,8 @@ def _large_stored(rng: Random) -> RawRequest:
 
 def upload(content: bytes, **more: Any) -> RawRequest:
     """A file for a batch.  `more`: other fields of the request."""
-    part = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name="
-    body = f'{part}"purpose"\r\n\r\nbatch\r\n{part}"file"; filename="a.jsonl"\r\n\r\n'.encode()
-    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
-    end = f"\r\n--{BOUNDARY}--\r\n".encode()
-    return RawRequest("/v1/files", body + content + end, headers=headers, **more)
+    body = form_data({"purpose": "batch"}, "a.jsonl", content)
+    return RawRequest("/v1/files", body, headers=HEADERS, **more)
 
 
 def _files(rng: Random) -> RawRequest:

@@ -9,7 +9,8 @@ from http import HTTPStatus
 from typing import Any
 
 from tools.client.connection import Connection, ConnectionBroken
-from tools.client.timed_reply import END, TimedPieces, timed_events, timed_pieces, whole
+from tools.client.event_lines import END
+from tools.client.timed_reply import TimedPieces, timed_events, timed_pieces, whole
 from tools.lab.bench.base.load import Load, Queue, Timings
 
 PATH = "/v1/completions"

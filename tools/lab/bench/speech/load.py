@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.client.form_data import HEADERS, form_data
 from tools.client.http_client import local_client
 
-BOUNDARY = "clip-boundary"
 MAX_TOKENS = 440
 """Tokens of one clip's text; libraries default to more than they hold, or to fewer than speech has."""
 
@@ -63,11 +63,8 @@ def run_server(load: Load, port: int, model: str) -> Timings:
 
 def _post(clip: str, port: int, model: str) -> str:
     """POST /v1/audio/transcriptions.  Raises RequestFailed."""
-    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="model"\r\n\r\n{model}\r\n'
-    file = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="clip.wav"\r\n\r\n'
-    body = f"{head}{file}".encode() + Path(clip).read_bytes() + f"\r\n--{BOUNDARY}--\r\n".encode()
-    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
-    with local_client(port).reply("POST", "/v1/audio/transcriptions", body, headers) as reply:
+    body = form_data({"model": model}, "clip.wav", Path(clip).read_bytes())
+    with local_client(port).reply("POST", "/v1/audio/transcriptions", body, HEADERS) as reply:
         return str(json.load(reply)["text"])
 
 
