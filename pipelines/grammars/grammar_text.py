@@ -21,7 +21,7 @@ from pipelines.grammars.to_lark import lark_grammar_of
 MAX_GRAMMAR_BYTES = 1 << 20
 MAX_MESSAGE = 500
 TRIAL_S = 3.0
-"""Processor time of a trial: compiling, and three walks."""
+"""Processor time of a trial: compiling, and sampling three texts."""
 TRIALS = BoundedProcesses("pipelines.grammars.grammar_trial", 1, 1536 << 20, "try grammars")
 
 

@@ -19,9 +19,9 @@ from pipelines.grammars.compiler import faults_of, limits
 
 MAX_COMPILE_S = 1.0
 MAX_MASK_S = 0.1
-NUM_WALKS = 3
+NUM_SAMPLES = 3
 NUM_STEPS = 40
-"""Tokens of one walk: a word of the grammar, each token chosen by chance."""
+"""Tokens of one sample of the grammar's language, each chosen at random among those allowed."""
 
 
 @lru_cache(2)
@@ -48,7 +48,7 @@ def _outcome(grammar: str, tokenizer: str | None) -> dict[str, str]:
         return {"fault": f"Grammar error: {matcher.get_error()}"}
     if took_s > MAX_COMPILE_S:
         return {"cost": f"it takes {took_s:.1f} s to compile; at most {MAX_COMPILE_S:g} s are allowed"}
-    slowest_s = max(_walk(matcher, random.Random(seed)) for seed in range(NUM_WALKS))
+    slowest_s = max(_sampled(matcher, random.Random(seed)) for seed in range(NUM_SAMPLES))
     if slowest_s > MAX_MASK_S:
         return {
             "cost": f"the tokens that may come next take {slowest_s:.2f} s to find; at most {MAX_MASK_S:g} s "
@@ -57,8 +57,8 @@ def _outcome(grammar: str, tokenizer: str | None) -> dict[str, str]:
     return {}
 
 
-def _walk(matcher: LLMatcher, chance: random.Random) -> float:
-    """Follow a grammar for some tokens; the most seconds that one of its masks took."""
+def _sampled(matcher: LLMatcher, chance: random.Random) -> float:
+    """Sample some tokens of a grammar; the most seconds that one of its masks took."""
     matcher, slowest_s = matcher.deep_copy(), 0.0
     for _ in range(NUM_STEPS):
         began_s = time.process_time()

@@ -72,7 +72,7 @@ def main(
         for title, workload in (QUICK if quick else WORKLOADS).items()
         if title in chosen
         and workload.context <= settings.max_context
-        and (model.walks or not workload.is_draftable)
+        and (model.is_bigram or not workload.is_draftable)
     }
     plan = Plan(model, BUILD / "bench" / "venvs", settings, workloads, 1 if quick else rounds, workers)
     suites = QUICK_SUITES if quick else {title: SUITES[title] for title in titles}

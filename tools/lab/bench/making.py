@@ -1,6 +1,6 @@
 """Makes the loads of workloads.
 
-Prompts are random token ids, different for every seed; answers are walks (`walk.py`) from the prompt's last
+Prompts are random token ids, different for every seed; answers are the chain (`bigram_chain.py`) from the prompt's last
 token on, so that a prompt may hold its answer. A conversation's later turn is its earlier prompt, a fixed
 reply and a new question, so that every system computes the same tokens.
 """
@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from tools.lab.bench.base.load import Load, Request
-from tools.lab.bench.walk import ordinary, walk
+from tools.lab.bench.bigram_chain import chain, ordinary
 from tools.lab.bench.workloads import REPLY_TOKENS, Workload
 
 COPIED = 0.75
-"""Share of a copying prompt that is the walk of its answer and its continuation."""
+"""Share of a copying prompt that is its answer and what follows it."""
 MISLED_TOKENS = 3
 """Length of the pieces of the answer in a misleading prompt, each followed by a wrong token."""
 
@@ -58,10 +58,10 @@ def _question(workload: Workload, number: int, vocab_size: int, ids: Callable[[i
     begun = ids(workload.prompt_tokens)
     start = begun[-1]
     if workload.misleading:
-        misled = _misled(walk(vocab_size, start, workload.output_tokens), begun)
+        misled = _misled(chain(vocab_size, start, workload.output_tokens), begun)
         return [*begun[: -len(misled) - 1], *misled, start]
     if int((number + 1) * workload.copying) > int(number * workload.copying):
-        copied = walk(vocab_size, start, int(workload.prompt_tokens * COPIED))
+        copied = chain(vocab_size, start, int(workload.prompt_tokens * COPIED))
         return [*copied, *begun[len(copied) :]]
     return begun
 

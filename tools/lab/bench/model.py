@@ -1,4 +1,4 @@
-"""The benchmark's model, a Qwen3 that generates walks, the demo or a GGUF file, in every system's format.
+"""The benchmark's model, a Qwen3 that is a bigram model, the demo or a GGUF file, in every system's format.
 
 Each format is made once.
 """
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from tools.lab.bench.base.systems import ROOT, without_settings
+from tools.lab.bench.bigram_chain import similar_successors, successors
 from tools.lab.bench.peers.table import Peer
 from tools.lab.bench.shapes import AGREEMENT, DRAFTS, RECIPE, SHAPES
-from tools.lab.bench.walk import nearly, successors
-from tools.lab.bench.weights import write_from_onnx, write_walking
+from tools.lab.bench.weights import write_bigram_model, write_from_onnx
 
 DEMO = ROOT / "model_repo" / "braid-demo" / "model"
 SMOLLM2, SMOLLM2_FILE = "smollm2", ROOT / "model_repo" / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -57,8 +57,8 @@ class Model:
         return SHAPES.get(self.name) or json.loads((DEMO / "config.json").read_text())
 
     @property
-    def walks(self) -> bool:
-        """Whether its output is a walk (`walk.py`)."""
+    def is_bigram(self) -> bool:
+        """Whether a token of its output follows from the last one alone (`bigram_chain.py`)."""
         return self.name in SHAPES
 
     def huggingface(self) -> Path:
@@ -69,8 +69,8 @@ class Model:
         if not converted.exists():
             self.stage("making weights in bfloat16")
             shutil.rmtree(unfinished, ignore_errors=True)
-            if self.walks:
-                write_walking(self.config, successors(self.config["vocab_size"]), unfinished)
+            if self.is_bigram:
+                write_bigram_model(self.config, successors(self.config["vocab_size"]), unfinished)
             else:
                 write_from_onnx(DEMO, unfinished)
             unfinished.rename(converted)
@@ -99,12 +99,12 @@ class Model:
 
     def draft(self) -> Path:
         """A smaller model with mostly the same output, as OpenVINO IR with int8 weights.  Raises NotMade."""
-        if not self.walks:
+        if not self.is_bigram:
             raise NotMade(f"{self.name} has no draft model")
         made, source = self.folder / "draft", self.folder / "draft.huggingface"
         if not made.exists():
             shape = DRAFTS[self.name]
-            write_walking(shape, nearly(shape["vocab_size"], AGREEMENT), source)
+            write_bigram_model(shape, similar_successors(shape["vocab_size"], AGREEMENT), source)
             self._export(source, made, "int8")
         return made
 

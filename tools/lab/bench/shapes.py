@@ -33,7 +33,7 @@ QWEN3_4B_12 = QWEN3_06B | {
     "tie_word_embeddings": True,
 }
 SHAPES = {"qwen3-0.6b": QWEN3_06B, "qwen3-4b-12": QWEN3_4B_12, "tiny": TINY}
-"""Models that generate walks; `qwen3-4b-12` has 12 of the 36 layers of Qwen3-4B; `tiny` is for tests."""
+"""Bigram models; `qwen3-4b-12` has 12 of the 36 layers of Qwen3-4B; `tiny` is for tests."""
 SMALL = {
     "hidden_size": 256,
     "num_hidden_layers": 2,

@@ -1,4 +1,4 @@
-"""Writes Hugging Face folders in bfloat16 for the benchmark: models that walk, and the demo model."""
+"""Writes Hugging Face folders in bfloat16 for the benchmark: bigram models, and the demo model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EMBEDDING_RMS = 32.0
 """Scale of embeddings: so large that random layers hardly change the final hidden state."""
 
 
-def write_walking(config: dict[str, Any], after: NDArray[Any], folder: Path) -> None:
+def write_bigram_model(config: dict[str, Any], after: NDArray[Any], folder: Path) -> None:
     """Write a Qwen3 of `config` whose most probable token after t is always `after[t]`, and a tokenizer of
     its vocabulary.
 

@@ -112,7 +112,7 @@ DRAFTABLE = {
         PLAIN, streams=32, requests=32, copying=1.0, beside="no copying, 32 streams"
     ),
 }
-"""Workloads that need a model that generates walks."""
+"""Workloads that need a bigram model: its answers are known."""
 BATCHES = {"4 streams": Workload(4, 4), "16 streams": Workload(16, 16)}
 WORKLOADS = SERVING | DRAFTABLE | BATCHES
 SMALL = {"streams": 8, "requests": 8, "prompt_tokens": 64, "output_tokens": 12}

@@ -4,7 +4,7 @@ One model is opened once, in this process, without a server, for two engines: th
 lookup line and without one.  Both generate each chat, some steps of the one and some of the other in turns;
 with `--control` so does a third, without the line, whose ratios show what chance makes of 1.  In short turns
 chance makes less of it; in long ones all engines pay for their own changes of shape alone.  A chat model gets
-chats of five kinds (`chats.yaml`), any other the walks of the benchmark's own model.  Prints tokens/s of
+chats of five kinds (`chats.yaml`), any other the chains of the benchmark's own model.  Prints tokens/s of
 each kind, prompts included, medians of the rounds, and the ratios of clock and of processor time.
 """
 

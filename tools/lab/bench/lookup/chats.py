@@ -1,4 +1,4 @@
-"""The chats of the measurement: real texts for a chat model, walks for the benchmark's own model."""
+"""The chats of the measurement: real texts for a chat model, token chains for the benchmark's own model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE = Path(__file__).with_name("chats.yaml")
 FREE = "free"
 """The kind of chats that ask for nothing that stands above: their answers are drawn at a temperature of 1."""
 MAX_TOKENS = 160
-WALKS = ("no copying", "misleading", "copying")
+CHAINS = ("no copying", "misleading", "copying")
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Chat:
 
 
 def chats_of(folder: Path, tokenizer: Tokenizer, vocab_size: int, seed: int) -> dict[str, list[Chat]]:
-    """Kind → chats: those of chats.yaml where the model has a chat template, else walks drawn by `seed`."""
+    """Kind → chats: those of chats.yaml where the model has a chat template, else chains drawn by `seed`."""
     export = find_export(folder)
     assert export is not None, f"{folder} holds no model with a tokenizer"
     template = find_chat_template(export)
-    return _read(folder / template.file, tokenizer) if template else _walks(vocab_size, seed)
+    return _read(folder / template.file, tokenizer) if template else _chains(vocab_size, seed)
 
 
 def _read(template_file: Path, tokenizer: Tokenizer) -> dict[str, list[Chat]]:
@@ -50,8 +50,8 @@ def _read(template_file: Path, tokenizer: Tokenizer) -> dict[str, list[Chat]]:
     return {kind: [chat(each) for each in some] for kind, some in kinds.items()}
 
 
-def _walks(vocab_size: int, seed: int) -> dict[str, list[Chat]]:
-    loads = {kind: make_load(DRAFTABLE[kind], seed, vocab_size) for kind in WALKS}
+def _chains(vocab_size: int, seed: int) -> dict[str, list[Chat]]:
+    loads = {kind: make_load(DRAFTABLE[kind], seed, vocab_size) for kind in CHAINS}
     return {
         kind: [Chat(each.prompt, each.output_tokens) for each in load.requests]
         for kind, load in loads.items()

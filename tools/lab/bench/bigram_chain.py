@@ -1,4 +1,4 @@
-"""The output of the benchmark's model: walks, on which every token has one successor.
+"""The output of the benchmark's model, which is a bigram model: every token has one most probable successor.
 
 So its text can be copied and drafted, as that of a trained model can.
 """
@@ -35,7 +35,7 @@ def successors(vocab_size: int) -> NDArray[np.int64]:
 
 
 @cache
-def nearly(vocab_size: int, agreement: float) -> NDArray[np.int64]:
+def similar_successors(vocab_size: int, agreement: float) -> NDArray[np.int64]:
     """int64[vocab_size]: successors that are the same for a share of `agreement` of the ordinary ids.
 
     The other successors are arbitrary.
@@ -48,10 +48,10 @@ def nearly(vocab_size: int, agreement: float) -> NDArray[np.int64]:
     return after
 
 
-def walk(vocab_size: int, start: int, num_tokens: int) -> list[int]:
-    """`length` tokens from `start` on."""
-    after, token, made = successors(vocab_size), start, []
+def chain(vocab_size: int, start: int, num_tokens: int) -> list[int]:
+    """`num_tokens` tokens from `start` on, each the successor of the one before."""
+    after, token, tokens = successors(vocab_size), start, list[int]()
     for _ in range(num_tokens):
-        made.append(token)
+        tokens.append(token)
         token = int(after[token])
-    return made
+    return tokens

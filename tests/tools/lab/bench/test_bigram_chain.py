@@ -1,34 +1,34 @@
-"""Text that can be copied and drafted: the model walks, and prompts hold its walks or mislead."""
+"""Text that can be copied and drafted: the model follows a chain of tokens, and prompts hold it or mislead."""
 
 import numpy as np
 import pytest
 
+from tools.lab.bench.bigram_chain import chain, ordinary, similar_successors, successors
 from tools.lab.bench.making import MISLED_TOKENS, make_load
 from tools.lab.bench.shapes import AGREEMENT, DRAFTS, SHAPES
-from tools.lab.bench.walk import nearly, ordinary, successors, walk
-from tools.lab.bench.weights import LIKELIHOOD, write_walking
+from tools.lab.bench.weights import LIKELIHOOD, write_bigram_model
 from tools.lab.bench.workloads import QUICK, WORKLOADS
 
 VOCABULARY = 4000
 
 
 @pytest.mark.parametrize("vocab_size", [64, 2048, VOCABULARY])
-def test_a_walk_visits_every_ordinary_token_before_it_repeats_one(vocab_size):
+def test_a_chain_has_every_ordinary_token_before_it_repeats_one(vocab_size):
     usual = ordinary(vocab_size)
-    assert sorted(walk(vocab_size, usual[5], len(usual))) == list(usual)
+    assert sorted(chain(vocab_size, usual[5], len(usual))) == list(usual)
     assert sorted(successors(vocab_size)) == list(range(vocab_size))
 
 
 def test_a_draft_has_other_successors_for_its_share():
-    same, usual = nearly(VOCABULARY, AGREEMENT) == successors(VOCABULARY), ordinary(VOCABULARY)
+    same, usual = similar_successors(VOCABULARY, AGREEMENT) == successors(VOCABULARY), ordinary(VOCABULARY)
     assert same[list(usual)].mean() == pytest.approx(AGREEMENT, abs=1e-3)
-    assert sorted(nearly(VOCABULARY, AGREEMENT)) == list(range(VOCABULARY))
+    assert sorted(similar_successors(VOCABULARY, AGREEMENT)) == list(range(VOCABULARY))
     for start in range(400, 3400, 600):
-        assert same[walk(VOCABULARY, start, 200)].mean() == pytest.approx(AGREEMENT, abs=0.12)
+        assert same[chain(VOCABULARY, start, 200)].mean() == pytest.approx(AGREEMENT, abs=0.12)
 
 
 def answers(load):
-    return [walk(VOCABULARY, one.prompt[-1], one.output_tokens + 1)[1:] for one in load.requests]
+    return [chain(VOCABULARY, one.prompt[-1], one.output_tokens + 1)[1:] for one in load.requests]
 
 
 def holds(prompt, tokens):
@@ -68,11 +68,11 @@ def test_a_misleading_prompt_is_wrong_about_every_token():
 
 
 @pytest.mark.parametrize("shape", [SHAPES["tiny"], DRAFTS["tiny"]])
-def test_the_model_writes_the_walk(tmp_path, shape):
+def test_the_model_writes_the_chain(tmp_path, shape):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     after = successors(shape["vocab_size"])
-    write_walking(shape, after, tmp_path)
+    write_bigram_model(shape, after, tmp_path)
     model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
     asked = torch.randint(shape["vocab_size"], (1, 400), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
