@@ -90,8 +90,8 @@ def test_a_refusal_has_its_status_and_the_connection_goes_on():
 
     body = '{"error": {"message": "no such thing"}}'
     refused = f"HTTP/1.1 400 Bad Request\r\nContent-Length: {len(body)}\r\n\r\n{body}"
-    found, connections = run(scene, refused, ok("2"))
-    assert found == (400, 2)
+    results, connections = run(scene, refused, ok("2"))
+    assert results == (400, 2)
     assert len(connections) == 1
 
 
@@ -101,8 +101,8 @@ def test_events_are_read_to_their_end():
             numbers = [event["n"] async for event in events]
         return numbers, await client.get("/b")
 
-    found, connections = run(scene, ok(STREAM), ok("3"))
-    assert found == ([1, 2], 3)
+    results, connections = run(scene, ok(STREAM), ok("3"))
+    assert results == ([1, 2], 3)
     assert len(connections) == 1
 
 
@@ -115,8 +115,8 @@ def test_a_stream_that_is_left_takes_its_connection_with_it():
         return first, await client.get("/b")
 
     unfinished = OK.format(length=10_000, body=STREAM)
-    found, connections = run(scene, unfinished, ok("3"))
-    assert found == (1, 3)
+    results, connections = run(scene, unfinished, ok("3"))
+    assert results == (1, 3)
     assert len(connections) == 2
 
 

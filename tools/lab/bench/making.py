@@ -1,8 +1,8 @@
 """Makes the loads of workloads.
 
-Prompts are random token ids, different for every seed; answers are the chain (`bigram_chain.py`) from the prompt's last
-token on, so that a prompt may hold its answer. A conversation's later turn is its earlier prompt, a fixed
-reply and a new question, so that every system computes the same tokens.
+Prompts are random token ids, different for every seed; answers are the chain (`bigram_chain.py`) from the
+prompt's last token on, so that a prompt may hold its answer. A conversation's later turn is its earlier
+prompt, a fixed reply and a new question, so that every system computes the same tokens.
 """
 
 from __future__ import annotations
