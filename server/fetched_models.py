@@ -17,10 +17,11 @@ from pipelines.base.digests import digest
 from pipelines.hub.base.environment import HubEnvironment
 from pipelines.hub.base.errors import HubError
 from pipelines.hub.base.events import SUCCESS, PullEvent, Stop
+from pipelines.hub.base.local_names import check_local_name
 from pipelines.hub.base.names import parse_name
 from pipelines.hub.base.remote_files import Listing
 from pipelines.hub.conversion import Converter
-from pipelines.hub.model_folder import NOTE, check_local_name
+from pipelines.hub.model_folder import NOTE
 from pipelines.hub.pull import Puller, WantedModel
 from server.pull_progress import progress_of, shown_bytes
 

@@ -66,7 +66,7 @@ MAY_IMPORT = {
     **{f"pipelines.nodes.{room}.body": IN_THE_HOST for room in ("generation", "pooling", "tensors")},
     "pipelines.nodes.retrieval.body": IN_THE_HOST | {"pipelines.retrieval"},
     "pipelines.requests": {"graphs.errors", "pipelines.base", "pipelines.grammars.unheld"}
-    | {"pipelines.nodes.generation.sampling_rules", "pipelines.nodes.text.parsers.tools.mended_json"}
+    | {"pipelines.nodes.generation.sampling_rules", "pipelines.nodes.text.parsers.tools.earlier_arguments"}
     | {"pipelines.nodes.text.templates.message_content", "pipelines.requests", "pipelines.values"}
     | {"pipelines.wire"},
     "pipelines.loading": SHARED | {"pipelines.nodes", "pipelines.repository", "pipelines.loading"},

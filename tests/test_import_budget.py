@@ -39,10 +39,10 @@ from server.base.environment import read_settings
 served(read_settings({}))
 """
 BUDGETS = {
-    "chat's endpoint": 205,
-    "all of one chat model on OpenVINO": 525,
-    "a worker": 640,
-    "a worker with OpenAI's family alone": 430,
+    "chat's endpoint": 202,
+    "all of one chat model on OpenVINO": 523,
+    "a worker": 630,
+    "a worker with OpenAI's family alone": 412,
 }
 CODES = (CHAT, CHAT + HOST, WORKER, WORKER.replace("{}", "{'BRAID_APIS': 'openai'}"))
 

@@ -35,7 +35,6 @@ TESTED_IN = {
     "server/apis/generation/requests": "tests/server/apis/generation",
     "server/apis/usage": "tests/server/keys",
     "server/schema": "tests/server/apis/generation",
-    "tools/client": "tests/tools/load_test",
     "tools/export/encoder_decoder": "tests/tools/export/text_pair",
     "tools/export/whisper": "tests/tools/export/speech",
     "tools/lab/reference": "tests",

@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from pipelines.hub.base.errors import HubError
-from pipelines.hub.base.remote_files import is_safe_path
+from pipelines.hub.base.local_names import MAX_NAME_PARTS
 from pipelines.repository.model_folders import find_model, versions
 
 NOTE = ".braid-hub.json"
@@ -33,23 +33,8 @@ DATA = re.compile(r"\.onnx[._]data(_\d+)?$")
 """Weights beside an ONNX file: the libraries that read them refuse links of each kind, so they are copied."""
 SMALL_BYTES = 16 << 20
 GGUF = ".gguf"
-MAX_NAME_PARTS, MAX_PART_BYTES = 3, 200
-"""The most parts of a name here, and the most bytes of a part: an unfinished folder has a longer name."""
 LEFT_S = 6 * 3600.0
 """Seconds after which an unfinished folder of a process that is gone is removed."""
-_NAME = re.compile(r"[\w.+:@-]+")
-
-
-def check_local_name(name: str) -> None:
-    """Raise HubError for what is no name of a model in a repository."""
-    parts = name.split("/")
-    is_good = all(_NAME.fullmatch(part) and not part.startswith((".", "_")) for part in parts)
-    is_good = is_good and all(len(part.encode()) <= MAX_PART_BYTES for part in parts)
-    if not is_good or len(parts) > MAX_NAME_PARTS or not is_safe_path(name.replace(":", "-")):
-        raise HubError(
-            f"{name!r} is no name of a model here: expected letters, digits and any of . _ - + : in at most "
-            f"{MAX_NAME_PARTS} parts with / between them"
-        )
 
 
 def read_note(folder: Path) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from pipelines.hub.base.cache import RepoCache
 from pipelines.hub.base.environment import HubEnvironment
 from pipelines.hub.base.errors import HubError, NameFault, NoRoom, NotCached, Unreachable
 from pipelines.hub.base.events import CONVERTING, RESOLVING, SUCCESS, Meter, PullEvent, Report, Stop
+from pipelines.hub.base.local_names import check_local_name
 from pipelines.hub.base.names import MODELSCOPE, URL, HubName
 from pipelines.hub.base.remote_files import Listing, RemoteFile
 from pipelines.hub.base.sizes import shown_gb
@@ -23,7 +24,6 @@ from pipelines.hub.clients.plain_address import PlainAddress
 from pipelines.hub.clients.transport import Transport
 from pipelines.hub.model_folder import (
     check_above,
-    check_local_name,
     check_place,
     copied_bytes,
     fill,

@@ -16,6 +16,7 @@ from pipelines.base.errors import FetchFailed, Overloaded, RequestError
 from pipelines.values.tasks import MediaInput
 from server.media.addresses import is_public, look_up
 from server.media.http_file import BadReply, HttpFile, get
+from server.media.links import scheme_of
 from server.media.sources import MediaSources, Place
 
 TIMEOUT_S = 5.0
@@ -24,20 +25,9 @@ MAX_REDIRECTS = 5
 MAX_REQUESTS = 8
 """Requests of a worker that fetch at a time; others wait for at most the same time."""
 REDIRECTS = (301, 302, 303, 307, 308)
-SCHEMES = ("http", "https", "file")
 FAILED = "Failed to fetch media from URL"
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-def scheme_of(url: str) -> str:
-    return url[:8].partition(":")[0].lower()
-
-
-def named_elsewhere(images: Sequence[MediaInput]) -> list[MediaInput]:
-    """The URLs of what is not in the request itself; each URL once."""
-    found = {each.url: each for each in images if each.url is not None and scheme_of(each.url) in SCHEMES}
-    return list(found.values())
 
 
 @cache

@@ -14,7 +14,8 @@ from pipelines.requests.pooling.base_request import BasePoolingRequest
 from pipelines.requests.pooling.classification import ClassificationRequest
 from pipelines.requests.pooling.cohere import CohereEmbedRequest
 from pipelines.requests.pooling.embedding import EmbeddingRequest
-from pipelines.requests.pooling.pooling import EntityRequest, PoolingRequest
+from pipelines.requests.pooling.entities import EntityRequest
+from pipelines.requests.pooling.pooling import PoolingRequest
 from pipelines.requests.pooling.reranking import RerankRequest
 from pipelines.requests.pooling.scoring import ScoreRequest
 from pipelines.requests.retrieval.search import SearchRequest

@@ -29,8 +29,8 @@ from pipelines.base.errors import BraidError, NotFound, Overloaded, RequestError
 from pipelines.base.file_lock import locked
 from pipelines.hub.base.errors import HubError
 from pipelines.hub.base.events import ENDS, FAILED, RESOLVING, SUCCESS, PullEvent
+from pipelines.hub.base.local_names import check_local_name
 from pipelines.hub.base.names import HUGGING_FACE, PREFIXES, URL, HubName, parse_name
-from pipelines.hub.model_folder import check_local_name
 from pipelines.hub.order import CANCEL, PullOrder
 from server.base.settings import Settings
 

@@ -18,7 +18,7 @@ from pydantic import (
 
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
-from pipelines.nodes.text.parsers.tools.mended_json import arguments_in
+from pipelines.nodes.text.parsers.tools.earlier_arguments import arguments_in
 from pipelines.nodes.text.templates.message_content import text_of
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import AlsoAccepts, Items, field_error

@@ -17,7 +17,7 @@ from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import of_type
 from pipelines.worker.submissions import TensorSubmission
 from server.http.exchange import Exchange
-from server.media.fetching import named_elsewhere
+from server.media.links import named_elsewhere
 from server.services.services import Services
 
 if TYPE_CHECKING:

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from pathlib import Path
-from typing import Any
 
 import falcon
 import falcon.asgi
-import yaml
 from pydantic import ConfigDict, Field, StrictBool, StrictStr
 
 from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.hub.base.errors import HubError
-from pipelines.hub.model_folder import (
-    check_above,
-    check_local_name,
-    check_place,
-    new_folder,
-    put_in_place,
-    read_note,
-)
 from server.apis.ollama.models_endpoint import NamedModel
 from server.apis.ollama.names import served_name
 from server.apis.ollama.replies import line
@@ -112,37 +101,18 @@ def check_changes(settings: Settings) -> None:
 
 
 def _write_alias(repository: Path, destination: str, source: str, task: str) -> None:
-    name = destination.removesuffix(LATEST)
-    folder, origin = repository / name, _behind(repository, source)
-    graph: dict[str, Any] = {
-        "version": 1,
-        "task": task,
-        "nodes": {"reply": {"type": "graph", "from": "request", "graph": origin}},
-    }
+    from pipelines.hub.aliases import write_alias  # few servers' clients change its models
+
     try:
-        check_local_name(name)
-        check_place(folder)
-        check_above(folder, repository)
-        note = read_note(folder)
-        if name in (source, origin) or (note is not None and "alias_of" not in note):
-            raise HubError(
-                f"{folder.name} is a model that was fetched: delete it first, or take another name"
-            )
-        new = new_folder(folder)
-        (new / "graph.yaml").write_text(yaml.safe_dump(graph, sort_keys=False))
-        put_in_place(new, folder, {"alias_of": origin, "files": []})
+        write_alias(repository, destination.removesuffix(LATEST), source, task)
     except HubError as error:
         raise RequestError(str(error), field="destination") from None
 
 
-def _behind(repository: Path, name: str) -> str:
-    """The model that a further name stands for: names lead to models, not to one another in a circle."""
-    note = read_note(repository / name)
-    return str(note["alias_of"]) if note is not None and "alias_of" in note else name
-
-
 def _remove(repository: Path, name: str) -> None:
-    folder = repository / name
-    if read_note(folder) is None:
-        raise RequestError(f"{name} was not fetched by this server: remove its folder by hand", field="model")
-    shutil.rmtree(folder)
+    from pipelines.hub.aliases import remove_fetched
+
+    try:
+        remove_fetched(repository, name)
+    except HubError as error:
+        raise RequestError(str(error), field="model") from None

@@ -6,7 +6,8 @@ from server.apis.pooling.classify_endpoint import ClassifyEndpoint
 from server.apis.pooling.cohere_dialect import COHERE
 from server.apis.pooling.cohere_endpoint import CohereEmbedEndpoint, CohereEmbedV1Endpoint
 from server.apis.pooling.embeddings_endpoint import EmbeddingsEndpoint
-from server.apis.pooling.pooling_endpoint import GlinerEndpoint, PoolingTasksEndpoint
+from server.apis.pooling.gliner_endpoint import GlinerEndpoint
+from server.apis.pooling.pooling_endpoint import PoolingTasksEndpoint
 from server.apis.pooling.rerank_endpoint import RerankEndpoint
 from server.apis.pooling.score_endpoint import ScoreEndpoint
 from server.services.api import Api

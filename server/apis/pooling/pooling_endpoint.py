@@ -1,6 +1,4 @@
-"""POST pooling: the pooled output of a model for each text: an embedding, token embeddings, or classes.
-POST gliner: the entities of a text.
-"""
+"""POST pooling: the pooled output of a model for each text: an embedding, token embeddings, or classes."""
 
 from __future__ import annotations
 
@@ -9,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from pipelines.nodes.pooling.result_names import COLBERT
-from pipelines.requests.pooling.pooling import EntityRequest, PoolingRequest
+from pipelines.requests.pooling.pooling import PoolingRequest
 from pipelines.values.node_values import Classes, FoundEntities, PooledOutputs, Scores, TokenClasses
 from pipelines.values.tasks import PoolingInput
-from pipelines.worker.model_choice import FINDING, POOLING
+from pipelines.worker.model_choice import POOLING
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import gives_kind
 from server.apis.pooling.base_endpoint import PoolingEndpoint
-from server.apis.pooling.replies.classification import encode_entity_list, encode_spans
+from server.apis.pooling.replies.classification import encode_spans
 from server.apis.pooling.replies.reply_models import EncodedReply, ReplyContext
 from server.apis.pooling.replies.vectors import encode_vectors, requested_format
 
@@ -46,17 +44,3 @@ class PoolingTasksEndpoint(PoolingEndpoint[PoolingRequest]):
             return encode_spans(context, value)
         values = np.expand_dims(value.values, 1) if isinstance(value, Scores) else value.values
         return encode_vectors(context, values, requested_format(request), "data", "pooling")
-
-
-class GlinerEndpoint(PoolingEndpoint[EntityRequest]):
-    """The entities of a text, in the form of the `gliner` package's own server."""
-
-    kind = "gliner"
-    body = EntityRequest
-    ability = FINDING
-    id_prefix = "gliner-"
-
-    def serialize(
-        self, request: EntityRequest, pipeline: Pipeline, context: ReplyContext, value: FoundEntities
-    ) -> EncodedReply:
-        return encode_entity_list(value)

@@ -12,8 +12,8 @@ from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import MAX_TOKEN_ID, Items, TokenIds, Whole, check
 from pipelines.requests.fields.known_fields import Refused
 from pipelines.requests.pooling.base_request import BasePoolingRequest
+from pipelines.requests.pooling.entities import EntityFields
 from pipelines.requests.pooling.input_parsing import MAX_TEXTS
-from pipelines.requests.pooling.pooling import EntityFields
 from pipelines.requests.pooling.scoring import Compared, ComparisonRequest
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import PoolingInput

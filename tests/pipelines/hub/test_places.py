@@ -13,8 +13,9 @@ from hub_rig import NAME, content
 
 from pipelines.hub.base.errors import Corrupt, HubError, NameFault
 from pipelines.hub.base.events import Stop
+from pipelines.hub.base.local_names import check_local_name
 from pipelines.hub.base.names import parse_name
-from pipelines.hub.model_folder import NOTE, check_local_name, noted_folders
+from pipelines.hub.model_folder import NOTE, noted_folders
 from pipelines.hub.offers.gguf import gguf_offers
 from pipelines.hub.pull import Puller, WantedModel
 

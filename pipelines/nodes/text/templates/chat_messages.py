@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipelines.nodes.text.parsers.tools.earlier_arguments import arguments_in
 from pipelines.nodes.text.parsers.tools.json_values import as_json
-from pipelines.nodes.text.parsers.tools.mended_json import arguments_in
 from pipelines.nodes.text.templates.earlier_calls import AS_GIVEN, CallForms, conform_calls
 from pipelines.nodes.text.templates.message_content import Content, Message, text_of
 from pipelines.nodes.text.templates.system_messages import SystemForms, place_systems, with_results

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pipelines.nodes.text.parsers.tools.earlier_arguments import arguments_in
 from pipelines.nodes.text.parsers.tools.generic import CALLS, RESPONSE
 from pipelines.nodes.text.parsers.tools.json_values import as_json
-from pipelines.nodes.text.parsers.tools.mended_json import arguments_in
 from pipelines.nodes.text.templates.message_content import BETWEEN_TEXTS, text_of
 from pipelines.values.tasks import PromptInput
 

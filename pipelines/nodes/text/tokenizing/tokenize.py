@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -12,12 +12,14 @@ from graphs.node import FilePath, Node, NodeConfig
 from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.nodes.images.places import place_images, write_images
 from pipelines.nodes.interface import Loading, Running
-from pipelines.nodes.text.tokenizing.gap_reader import GapReader
 from pipelines.nodes.text.tokenizing.long_text import PIECE_CHARS
 from pipelines.nodes.text.tokenizing.text_reader import TextReader, cut, max_prompt_tokens
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from pipelines.values.node_values import Images, Prompt, Tokens
 from pipelines.values.tasks import GenerationInput, PoolingInput
+
+if TYPE_CHECKING:
+    from pipelines.nodes.text.tokenizing.gap_reader import GapReader
 
 
 class TokenizerNode(Node):
@@ -36,6 +38,8 @@ class TokenizerNode(Node):
     @cached_property
     def gaps(self) -> GapReader:
         """What writes prompts with gaps."""
+        from pipelines.nodes.text.tokenizing.gap_reader import GapReader  # few requests have a gap
+
         return GapReader(self.tokenizer, self.ids)
 
     def whole(self, request: PoolingInput, prompts: list[Prompt]) -> list[Tokens]:

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.hub.base.errors import HubError, NameFault
+from pipelines.hub.base.local_names import check_local_name
 from pipelines.hub.base.names import MODELSCOPE, URL, HubName, parse_name
 from pipelines.hub.base.remote_files import is_safe_path
-from pipelines.hub.model_folder import check_local_name
 
 NAMES = {
     "Qwen/Qwen3-4B-GGUF": HubName("Qwen/Qwen3-4B-GGUF"),

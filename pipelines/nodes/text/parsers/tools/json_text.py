@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from pipelines.nodes.text.parsers.tools.json_values import read_json
-from pipelines.nodes.text.parsers.tools.mended_json import mended
 
 ARGUMENTS = ("arguments", "parameters")
 NAMES = ("name", "tool_name")
@@ -51,10 +50,13 @@ def name_of(call: Any) -> str:
 def arguments_of(call: Any) -> Any:
     """A call's arguments, an object or text that is one; None where they are missing or something else."""
     value = next((call[key] for key in ARGUMENTS if key in call), None)
-    try:
-        value = mended(value) if isinstance(value, str) else value
-    except ValueError:
-        return None
+    if isinstance(value, str):
+        from pipelines.nodes.text.parsers.tools.mended_json import mended  # few models write them as text
+
+        try:
+            value = mended(value)
+        except ValueError:
+            return None
     return value if isinstance(value, dict) else None
 
 
