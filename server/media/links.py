@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipelines.values.tasks import MediaInput
 
 SCHEMES = ("http", "https", "file")
-"""Of what can be fetched; an image in the request itself is a data: URL."""
+"""The schemes of what can be fetched; an image in the request itself has a data: URL."""
 
 
 def scheme_of(url: str) -> str:
