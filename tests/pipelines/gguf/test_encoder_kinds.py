@@ -21,6 +21,8 @@ from pipelines import Local
 from pipelines.gguf.convert import convert
 from pipelines.gguf.encoder import alibi_slopes
 from pipelines.gguf.errors import GgufError
+from pipelines.host.backends.openvino.encoder.encoder_model import read_encoder
+from pipelines.host.contracts.device_errors import Unsupported
 
 bloom = Later("transformers.models.bloom.modeling_bloom")
 
@@ -122,6 +124,13 @@ def test_vectors_are_those_of_llama_cpp(tmp_path, name):
         vectors = np.array(braid.embed(TEXTS))
     cosines = (vectors * wanted).sum(1) / np.linalg.norm(wanted, axis=1)
     assert abs(1 - cosines).max() < TOLERANCE.get(name.rpartition(" ")[2], 1e-5)
+
+
+def test_openvino_says_which_engine_computes_routed_experts(tmp_path):
+    write_nomic_moe(tmp_path / "a.gguf")
+    convert(tmp_path / "a.gguf", tmp_path / "model")
+    with pytest.raises(Unsupported, match=r"routed experts, .* write `engine: onnxruntime`"):
+        read_encoder(tmp_path / "model" / "model.onnx", None)
 
 
 @pytest.mark.parametrize("heads", [4, 6, 8, 12])

@@ -10,6 +10,7 @@ import gguf
 import pytest
 import sentencepiece
 from gguf_files import GgufModel, vocabulary
+from hostile_texts import hostile_texts
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from pipelines.gguf.errors import GgufError
@@ -146,10 +147,11 @@ def write_pieces(path, processor):
     writer.close()
 
 
-def test_pieces_are_those_of_sentencepiece(pieces):
+@pytest.mark.parametrize("count", [0, pytest.param(10_000, marks=pytest.mark.breadth)])
+def test_pieces_are_those_of_sentencepiece(pieces, count):
     processor, path = pieces
     made, tokens = tokenizer_of(path)
-    for text in texts():
+    for text in (*texts(), *hostile_texts(count, seed=14)):
         ids = made.encode(text).ids
         assert ids == [processor.bos_id(), *processor.encode(text)], text
         assert made.decode(ids) == text.replace("▁", " ")

@@ -48,6 +48,7 @@ FAMILIES = {
     "minimax-m2": "MiniMax-M2",
     "apertus": "Apertus-8B-Instruct",
     "granite": "ibm-granite-granite-3.3-2B-Instruct",
+    "granitemoe": "granite-3.1",
     "cohere2": "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
     "cohere2, Command A": "command-a-reasoning",
     "cohere2, a mixture": "Cohere2MoE",
@@ -75,6 +76,7 @@ LISTED = f'[{{"name": "{FUNCTION}", "arguments": {AS_JSON}}}]'
 IN_PYTHON = f'[{FUNCTION}(city="{CALLED[0]["city"]}", days={CALLED[0]["days"]})]'
 INSTRUCTED = {
     "granite": (f"<|tool_call|>{LISTED}", f"<think>{THOUGHT}</think>\n<response>{ANSWER}</response>"),
+    "granitemoe": (f"<|tool_call|>{LISTED}", None),
     "cohere2": (
         None,
         f"<|START_THINKING|>{THOUGHT}<|END_THINKING|><|START_RESPONSE|>{ANSWER}<|END_RESPONSE|>",

@@ -16,7 +16,11 @@ from pipelines.host.backends.openvino.model.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paging.paged_attention import last_line
 from pipelines.host.contracts.device_errors import ModelError, Unsupported
 from pipelines.host.contracts.encoder_contract import EncoderSettings
+from pipelines.onnx_format.decoder_format import DOMAIN
+from pipelines.onnx_format.experts_format import EXPERTS
 
+OWN_NODES = f"{DOMAIN}.{EXPERTS}"
+"""What OpenVINO says of a node of Braid's format that it does not know."""
 INTEGERS: dict[str, type[np.signedinteger]] = {"i64": np.int64, "i32": np.int32}
 """OpenVINO's types of ids → numpy's."""
 STORED_KERNELS = {"CPU_RUNTIME_CACHE_CAPACITY": 1024}
@@ -44,6 +48,11 @@ def read_encoder(path: Path, weights: MappedFile | None) -> ov.Model:
         else:
             model = core.read_model(path.read_text(), ov.Tensor(weights.bytes, shared_memory=True))
     except RuntimeError as error:
+        if OWN_NODES in str(error):
+            raise Unsupported(
+                f"{path}: its layers have routed experts, which encoders compute on ONNX Runtime; write "
+                "`engine: onnxruntime`."
+            ) from error
         raise _refusal(path)(f"OpenVINO cannot read {path}: {last_line(error)}") from error
     if model.get_variables():
         raise ModelError(f"{path} is a decoder with a cache. {TASK_ADVICE}")
