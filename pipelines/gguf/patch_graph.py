@@ -30,7 +30,7 @@ ROW_END, END = "v.token_embd.img_break", "[IMG_END]"
 """The tensor and the token at the end of each row of tokens, and at the end of an image."""
 STD_BIAS, STD_SCALE = "v.std_bias", "v.std_scale"
 TORCH_EPSILON = 1e-5
-"""Keeps the norm of LFM2's projector from dividing by 0."""
+"""Keeps the norms of LFM2's projector and of a model without layers from dividing by 0."""
 INPUT_NORM, MERGER = "mm.input_norm", "mm.patch_merger"
 INT64 = ir.DataType.INT64
 EmbeddingOf = Callable[[str], Floats]
@@ -98,9 +98,18 @@ class PatchGraph:
         patches = self._input(PATCHES, F32, "patches", weight.shape[1])
         if facts.kind.is_centred:
             patches = op("Mul", op("Sub", patches, self._writer.number(0.5)), self._writer.number(2.0))
+        if facts.kind.is_bare:
+            patches = self._patch_norm(1, patches, weight.shape[1])
         state = op("MatMul", patches, self._writer.store(EMBEDDING, np.ascontiguousarray(weight.T)))
         state = self._tower.biased(state, EMBEDDING_BIAS)
+        if facts.kind.is_bare:
+            placed = op("Add", self._patch_norm(2, state, facts.width), self._positions())
+            return self._patch_norm(3, placed, facts.width)
         return op("Add", state, self._positions()) if self._linears.has(TABLE) else state
+
+    def _patch_norm(self, number: int, state: ir.Value, width: int) -> ir.Value:
+        """One of the norms around the patches of a model without layers."""
+        return self._tower.layer_norm(state, f"v.patch_norm.{number}", width, TORCH_EPSILON)
 
     def _positions(self) -> ir.Value:
         """[patches, width]: what each patch has of the table (`Table`)."""
@@ -168,7 +177,7 @@ class PatchGraph:
     def _projected(self, state: ir.Value) -> ir.Value:
         wide = self._facts.width * self._facts.merge**2
         squares = self._op("Reshape", state, self._writer.ints(-1, wide))
-        if self._facts.name == "gemma4v":
+        if self._facts.kind.family == "gemma4":
             return self._pooled(state)
         if self._facts.name == "lfm2":
             if self._linears.has(f"{INPUT_NORM}.weight"):
@@ -183,7 +192,7 @@ class PatchGraph:
         facts, op, number = self._facts, self._op, self._writer.number
         squares = op("Reshape", state, self._writer.ints(-1, facts.merge**2, facts.width))
         means = op("ReduceMean", squares, self._writer.ints(1), keepdims=0)
-        rows = op("Mul", means, number(math.sqrt(facts.width)))
+        rows = means if facts.kind.is_bare else op("Mul", means, number(math.sqrt(facts.width)))
         if self._linears.has(STD_BIAS):
             rows = op("Sub", rows, self._tower.vector(STD_BIAS, facts.width))
             rows = op("Mul", rows, self._tower.vector(STD_SCALE, facts.width))

@@ -56,7 +56,7 @@ class Projector:
     halves of query and key heads rotate together, else neighbours; `axes_apart`: the first half of a head
     rotates by the column, the second by the row, each in halves.  `scale` of scores, 0: by the size of a
     head.  `norms_values`: value heads have a norm without a weight.  `is_centred`: the graph takes colours
-    from 0 to 1, and makes them -1 to 1.
+    from 0 to 1, and makes them -1 to 1.  `is_bare`: there are no layers, and a token is one large patch.
     """
 
     family: str
@@ -78,30 +78,33 @@ class Projector:
     scale: float = 0.0
     norms_values: bool = False
     is_centred: bool = False
+    is_bare: bool = False
 
 
 _QWEN = Projector("qwen2_vl", merge=2, merge_key="spatial_merge_size", has_grids=True, has_axes=True)
+_GEMMA4 = Projector(
+    "gemma4",
+    norm="rms",
+    merge=3,
+    has_grids=True,
+    whole_images="windowed",
+    last="mm.input_projection.weight",
+    unnamed="gelu by tanh",
+    tokens=280,
+    base=100.0,
+    axes_apart=True,
+    table="by axis",
+    scale=1.0,
+    norms_values=True,
+    is_centred=True,
+)
 PROJECTORS = {
     "qwen2vl_merger": _QWEN,
     "qwen2.5vl_merger": replace(_QWEN, family="qwen2_5_vl", norm="rms"),
     "qwen3vl_merger": replace(_QWEN, family="qwen3_vl"),
     "gemma3": Projector("gemma3", merge=4, whole_images="all"),
-    "gemma4v": Projector(
-        "gemma4",
-        norm="rms",
-        merge=3,
-        has_grids=True,
-        whole_images="windowed",
-        last="mm.input_projection.weight",
-        unnamed="gelu by tanh",
-        tokens=280,
-        base=100.0,
-        axes_apart=True,
-        table="by axis",
-        scale=1.0,
-        norms_values=True,
-        is_centred=True,
-    ),
+    "gemma4v": _GEMMA4,
+    "gemma4uv": replace(_GEMMA4, whole_images="all", base=0.0, is_centred=False, is_bare=True),
     "idefics3": Projector("idefics3", merge=2),
     "internvl": Projector("internvl_chat", gelu="gelu", merge=2),
     "pixtral": Projector(
@@ -169,22 +172,27 @@ def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> Vision
     """Raises `GgufError` for a kind of projector that is not served and for sizes that cannot be."""
     name = _kind_name(metadata)
     kind = PROJECTORS[name]
-    width, heads = metadata.count("vision.embedding_length"), metadata.count("vision.attention.head_count")
-    if width % heads:
+    least = 0 if kind.is_bare else 1
+    width = metadata.count("vision.embedding_length")
+    heads = metadata.count("vision.attention.head_count", least=least)
+    if heads and width % heads:
         raise GgufError(f"has {heads} heads for a width of {width}")
     if metadata.number(ROPE_BASE, BASE) != BASE:
         raise GgufError(f"has {ROPE_BASE} of {metadata.number(ROPE_BASE)}; {BASE} is served")
+    patch, merge = metadata.count("vision.patch_size"), metadata.count(f"vision.{kind.merge_key}", kind.merge)
+    if kind.is_bare:
+        patch, merge = patch * merge, 1
     facts = VisionFacts(
         name,
         kind,
-        layers=_layers(metadata),
+        layers=_layers(metadata, least),
         width=width,
         heads=heads,
-        inner=metadata.count("vision.feed_forward_length"),
+        inner=metadata.count("vision.feed_forward_length", least=least),
         epsilon=metadata.own(f"vision.{EPSILON}", most=1),
         side=metadata.count("vision.image_size"),
-        patch=metadata.count("vision.patch_size"),
-        merge=metadata.count(f"vision.{kind.merge_key}", kind.merge),
+        patch=patch,
+        merge=merge,
         size=tensors[kind.last].rows if kind.last in tensors else metadata.count("vision.projection_dim"),
         activation=_activation(metadata, kind),
         windowed_every=metadata.count("vision.n_wa_pattern", 0, 0),
@@ -214,11 +222,12 @@ def _kind_name(metadata: Metadata) -> str:
     return name
 
 
-def _layers(metadata: Metadata) -> int:
+def _layers(metadata: Metadata, least: int) -> int:
     """The layers that are computed: those of the file, which may say that the state behind its last one is
     what is projected.
     """
-    layers, said = metadata.count("vision.block_count"), metadata.array("clip.vision.feature_layer")
+    layers = metadata.count("vision.block_count", least=least)
+    said = metadata.array("clip.vision.feature_layer")
     if said is not None and said.tolist() != [layers]:
         raise GgufError(
             f"projects the states behind layers {said.tolist()} of {layers}; that of the last one is served"

@@ -90,14 +90,26 @@ def test_a_file_that_comes_changes_the_model(tmp_path):
         after.opened()
 
 
-@pytest.mark.parametrize("merge", [5, 2**31 - 1])
-def test_a_token_of_more_patches_than_an_image_has_is_refused(merge):
-    """The largest number left the arithmetic of the graph's sizes, and the file was not named."""
+def fields_of(kind):
     vision = {"embedding_length": 32, "attention.head_count": 2, "block_count": 1, "feed_forward_length": 32}
     vision |= {"attention.layer_norm_epsilon": 1e-6, "image_size": 64, "patch_size": 16, "projection_dim": 32}
     vision |= {name: np.full(3, 0.5, np.float32) for name in ("image_mean", "image_std")}
     fields = {f"clip.vision.{name}": value for name, value in vision.items()}
-    fields |= {"general.architecture": CLIP, "clip.projector_type": "qwen3vl_merger"}
-    fields |= {"clip.has_vision_encoder": True, "clip.vision.spatial_merge_size": merge}
+    return fields | {
+        "general.architecture": CLIP,
+        "clip.projector_type": kind,
+        "clip.has_vision_encoder": True,
+    }
+
+
+def test_an_image_of_more_patches_than_there_are_positions_is_refused():
+    with pytest.raises(GgufError, match="has 0 positions on each axis; an image may have more patches"):
+        read_vision(Metadata(fields_of("gemma4v")), {})
+
+
+@pytest.mark.parametrize("merge", [5, 2**31 - 1])
+def test_a_token_of_more_patches_than_an_image_has_is_refused(merge):
+    """The largest number left the arithmetic of the graph's sizes, and the file was not named."""
+    fields = fields_of("qwen3vl_merger") | {"clip.vision.spatial_merge_size": merge}
     with pytest.raises(GgufError, match=f"has 4 patches along an image, of which {merge} are one token"):
         read_vision(Metadata(fields), {})
