@@ -2,6 +2,9 @@
 
 import math
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,6 +114,40 @@ def test_many_small_updates_make_few_parts_and_write_little(tmp_path):
         written += sum(file.stat().st_size for file in version.glob("*-*") if file.stat().st_nlink == 1)
         assert {file.stat().st_ino for file in version.glob("0-*")} == first
     assert written < 40 * 12 * (1 << 15)
+
+
+def test_searches_go_on_while_an_index_is_updated(tmp_path):
+    """Parts are merged and old versions removed meanwhile; what is never changed is always found."""
+    folder = IndexFolder(tmp_path / "index")
+    fixed = [SourceDocument.of_text(f"fixed{number}", f"stays {number}") for number in range(5)]
+    update(folder, fixed, MAKING)
+    ended = threading.Event()
+
+    def search():
+        reader, num_searches = IndexReader(folder.path, check_s=0.0), 0
+        vectors = embed(["stays 3"])
+        query = Query(
+            "stays", 5, {"dense": 1.0, "sparse": 1.0, "text": 1.0}, None, next(iter(vectors["sparse"]))
+        )
+        while not ended.is_set() or not num_searches:
+            (hits,) = reader.search([query], vectors["dense"])
+            assert hits[0].document == "fixed3"
+            (hits,) = reader.search([replace(query, weights={"text": 1.0})], vectors["dense"])
+            assert {hit.document for hit in hits} == {document.name for document in fixed}
+            num_searches += 1
+        reader.close()
+        return num_searches
+
+    with ThreadPoolExecutor(2) as threads:
+        searching = [threads.submit(search) for _ in range(2)]
+        try:
+            for number in range(12):
+                update(folder, [document(number), document(number + 1, number)], MAKING, keeps_others=True)
+                remove(folder, [f"d{number - 3}"], MAKING)
+                describe(folder, [document(number, kind=1)], MAKING)
+        finally:
+            ended.set()
+        assert all(each.result() for each in searching)
 
 
 def test_the_last_parts_are_merged_and_full_ones_stay():

@@ -158,3 +158,91 @@ def test_a_new_version_is_found_while_it_serves(folder, making, search):
         if found == "volcano.md":
             break
     assert found == "volcano.md"
+
+
+ODD_VALUES = (
+    *(
+        None,
+        True,
+        0,
+        -1,
+        1.5,
+        1e300,
+        10**18,
+        10**30,
+        "",
+        "a",
+        "1",
+        "\0",
+        "𝔘",
+        [],
+        [[]],
+        {},
+    ),
+    *([None], [1, "a", True], ["a"] * 65, {"a": 1}, {"type": "eq"}),
+)
+ODD_KEYS = (
+    "letter",
+    "a.b",
+    "a\\b",
+    "a\\",
+    "$",
+    "[0]",
+    "a[#-1]",
+    "*",
+    "\n",
+    "'",
+    "--",
+    "%",
+    "é",
+    "x" * 256,
+)
+
+
+def test_odd_filters_find_or_are_refused(server):
+    """Whatever stands in a filter, the reply is hits or says which field is wrong."""
+    filters = [
+        *(
+            {"type": kind, "key": "letter", "value": value}
+            for kind in ("eq", "gt", "in")
+            for value in ODD_VALUES
+        ),
+        *({"type": "eq", "key": key, "value": "m"} for key in ODD_KEYS),
+        *({key: "m"} for key in ODD_KEYS),
+        *({"type": "and", "filters": value} for value in ODD_VALUES),
+        *(value for value in ODD_VALUES if not isinstance(value, dict)),
+    ]
+    bodies = [
+        {"model": "plain", "query": "the moon", "top": 3, "weights": {"text": 1}, "filters": condition}
+        for condition in filters
+    ]
+    replies = server.ask([("/v1/search", body) for body in bodies])
+    for body, reply in zip(bodies, replies, strict=True):
+        assert reply.status in (200, 400), (body["filters"], reply.body)
+        if reply.status == 400:
+            assert reply.error["param"].startswith("filters"), (body["filters"], reply.error)
+        elif body["filters"]:
+            assert all(hit["attributes"] for hit in reply.json["data"])
+
+
+def test_odd_numbers_of_hits_and_odd_queries(server):
+    tops = [0, -1, 1001, 10**30, 1.5, "5", True, None, [], 1e300]
+    queries = [
+        "\0",
+        "_",
+        "a_" * 3000,
+        "?" * 70_000,
+        "🙂" * 2000,
+        '"',
+        "NEAR(a b)",
+        "a* OR b",
+        "x" * 65_000,
+    ]
+    bodies = [{"model": "plain", "query": "moon", "top": top} for top in tops]
+    bodies += [{"model": "plain", "query": query, "top": 2} for query in queries]
+    replies = server.ask([("/v1/search", body) for body in bodies])
+    for body, reply in zip(bodies, replies, strict=True):
+        assert reply.status in (200, 400), (str(body)[:200], reply.body)
+        if reply.status == 400:
+            assert reply.error["param"] in ("top", "query"), (str(body)[:200], reply.error)
+    assert [reply.status for reply in replies[:5]] == [400] * 5
