@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent / "programs"
 COMMON, LIBRARIES = "common", "libraries"
 NODE = "node"
 TENSORS, REAL_TENSORS, VISION, AGENTS, GUARDS = "tensors", "real_tensors", "vision", "agents", "guards"
-VECTORS = "vectors"
+VECTORS, ENTITIES = "vectors", "entities"
 
 
 class Program(NamedTuple):
@@ -124,6 +124,7 @@ PROGRAMS = [
     Program("tei_haystack.py", "huggingface-api-haystack", "tei"),
     Program("tei_llama_index.py", "llama-index-embeddings-text-embeddings-inference", "tei"),
     Program("vector_databases.py", "qdrant-client", "databases", VECTORS),
+    Program("gliner_client.py", "gliner", "gliner", ENTITIES),
     Program("ai_sdk_agent.cjs", "@ai-sdk/openai-compatible", NODE),
     Program("ollama_npm.cjs", "ollama", NODE),
     Program("claude_sessions.cjs", "@anthropic-ai/claude-code", NODE, AGENTS),

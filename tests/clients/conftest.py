@@ -15,6 +15,7 @@ from server_process import ServerProcess, free_port
 from three_kinds import write_three_kinds
 
 GUARD_GRAPH = GRAPH.replace("reasoning: qwen3, tools: hermes", "guard: llama_guard")
+GLINER = Path(__file__).parents[1] / "fixtures/recorded/gliner/span"
 REAL_MODELS = {
     "silero_vad": "silero_vad/data/silero_vad.onnx",
     **{
@@ -116,6 +117,16 @@ def vectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server with a model of dense, sparse and token vectors, `three`."""
     models = tmp_path_factory.mktemp("vectors") / "models"
     write_three_kinds(models / "three")
+    with ServerProcess(models) as running:
+        running.all_ready()
+        yield running.url
+
+
+@pytest.fixture(scope="package")
+def entities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with a small random GLiNER model."""
+    models = tmp_path_factory.mktemp("entities") / "models"
+    shutil.copytree(GLINER, models / "span")
     with ServerProcess(models) as running:
         running.all_ready()
         yield running.url
