@@ -114,7 +114,7 @@ class ClassificationOptions(TypedDict, total=False):
 class EntityOptions(ClassificationOptions, total=False):
     """The options of entities; `labels` and what follows are for models that find those of a request."""
 
-    labels: list[str] | dict[str, str]
+    labels: list[str] | dict[str, str] | list[list[str]] | list[dict[str, str]]
     threshold: float
     flat_ner: bool
     multi_label: bool

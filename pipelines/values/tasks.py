@@ -176,19 +176,30 @@ PURPOSES = ("search_document", "search_query", "classification", "clustering", "
 
 
 @dataclass(frozen=True, slots=True)
+class LabelSet:
+    """Labels that are found in a text: their names, and beside each the words that the model reads of it."""
+
+    names: tuple[str, ...]
+    prompts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WantedEntities:
-    """Which entities a request wants: the names of their labels, and beside each the words that the model
-    reads of it.
+    """Which entities a request wants: by one set of labels, or with `of_each` by one for each text.
 
     A span counts from a probability above `threshold`.  `flat`: spans do not overlap; else one may lie in
     another.  `multi_label`: a span may have several labels.
     """
 
-    names: tuple[str, ...]
-    prompts: tuple[str, ...]
+    sets: tuple[LabelSet, ...]
     threshold: float = 0.5
     flat: bool = True
     multi_label: bool = False
+    of_each: bool = False
+
+    def labels_of(self, text: int) -> LabelSet:
+        """The labels of a text, by its place."""
+        return self.sets[text if self.of_each else 0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,10 @@ def num_chars(request: Any) -> int:
 def _label_chars(request: PromptInput) -> int:
     """Characters of the labels that a model is to find, which stand before each text."""
     wanted = request.wanted if isinstance(request, PoolingInput) else None
-    return len(request.prompts) * sum(map(len, wanted.prompts)) if wanted else 0
+    if wanted is None:
+        return 0
+    num_chars = sum(len(prompt) for labels in wanted.sets for prompt in labels.prompts)
+    return num_chars if wanted.of_each else num_chars * len(request.prompts)
 
 
 def _texts(request: PromptInput) -> Iterator[str | list[int]]:

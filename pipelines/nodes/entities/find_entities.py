@@ -58,7 +58,7 @@ class FindEntities(Node):
     def run(self, call: Running, texts: list[MarkedText]) -> Deferred[FoundEntities]:
         """Raises RequestError for more spans than a request may have."""
         wanted: WantedEntities = call.request.wanted
-        self._check_size(texts, len(wanted.names))
+        self._check_size(texts, max(len(labels.names) for labels in wanted.sets))
         search = SpanSearch(wanted)
         first, *others = self._groups(texts)
         lengths = [len(text.ids) for text in texts]
@@ -136,11 +136,12 @@ class FindEntities(Node):
         """What reads the entities of a run, in a thread."""
 
         def read(outputs: Tensors) -> Found:
-            logits = self._by_text(next(iter(outputs.values())), len(group), len(search.wanted.names))
+            names = [search.wanted.labels_of(place).names for place in group]
+            logits = self._by_text(next(iter(outputs.values())), len(group), max(map(len, names)))
             of_words = self.settings.width is None
             entities = (
-                find_spans(numbers, texts[place], search, of_words)
-                for place, numbers in zip(group, logits, strict=True)
+                find_spans(numbers, texts[place], search, own, of_words)
+                for place, numbers, own in zip(group, logits, names, strict=True)
             )
             return before | dict(zip(group, entities, strict=True))
 

@@ -18,7 +18,7 @@ from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
 from pipelines.values.entity_values import MarkedText
 from pipelines.values.node_values import Prompt
-from pipelines.values.tasks import PoolingInput
+from pipelines.values.tasks import LabelSet, PoolingInput
 
 WORD = re.compile(r"\w+(?:[-_]\w+)*|\S")
 EMPTY = "[PAD]"
@@ -65,17 +65,31 @@ class MarkWords(TokenizerNode, Planning):
             )
         if request.pairs or not request.prompts:
             raise RequestError("this model takes texts, no pairs and no conversations", "input")
-        if len(request.prompts) * sum(map(len, wanted.prompts)) > MAX_PROMPT_CHARS:
+        num_texts = len(request.prompts)
+        if wanted.of_each and len(wanted.sets) != num_texts:
+            raise RequestError(
+                f"`labels` are {len(wanted.sets)} lists for {num_texts} texts: send one for each, or one "
+                "list of names for all",
+                "labels",
+            )
+        labels = [wanted.labels_of(place) for place in range(num_texts)]
+        if sum(len(prompt) for own in labels for prompt in own.prompts) > MAX_PROMPT_CHARS:
             raise RequestError(
                 f"`labels` stand before each text, together {MAX_PROMPT_CHARS} characters at most; send "
                 "fewer labels, or the texts in several requests",
                 "labels",
             )
-        before = [*chain(*((self.settings.entity, label) for label in wanted.prompts))]
-        reader = _PromptReader(self.tokenizer, self.settings, [*before, self.settings.separator])
         most = self._most(request)
-        reader.check_labels(len(wanted.prompts), most)
-        return [self._marked(reader, prompt, request, most) for prompt in request.prompts]
+        readers = {own: self._reader(own, most) for own in dict.fromkeys(labels)}
+        pairs = zip(request.prompts, labels, strict=True)
+        return [self._marked(readers[own], prompt, request, most) for prompt, own in pairs]
+
+    def _reader(self, labels: LabelSet, most: int | None) -> _PromptReader:
+        """Raises RequestError for labels that no text can stand behind."""
+        before = [*chain(*((self.settings.entity, label) for label in labels.prompts))]
+        reader = _PromptReader(self.tokenizer, self.settings, [*before, self.settings.separator])
+        reader.check_labels(len(labels.prompts), most)
+        return reader
 
     def _most(self, request: PoolingInput) -> int | None:
         """The most tokens of a text, with the labels; None: any number."""

@@ -52,22 +52,27 @@ class SpanSearch:
             )
 
 
-def find_spans(logits: Floats, marked: MarkedText, search: SpanSearch, of_words: bool) -> list[EntitySpan]:
-    """The entities of one text, by their first word.
+def find_spans(
+    logits: Floats, marked: MarkedText, search: SpanSearch, names: tuple[str, ...], of_words: bool
+) -> list[EntitySpan]:
+    """The entities of one text, by their first word; `names` are those of its labels.
 
     logits: float32[words, width, labels] of the spans that begin at each word; with `of_words` float32[words,
-    labels, 3]: whether a word begins, ends and belongs to an entity.  Words behind those of the text are
-    padding.  Raises RequestError where too many spans are above the threshold.
+    labels, 3]: whether a word begins, ends and belongs to an entity.  Words behind those of the text, and
+    labels behind its own, are padding.  Raises RequestError where too many spans are above the threshold.
     """
     wanted = search.wanted
-    find = candidates_of_words if of_words else candidates_of_spans
-    candidates = find(logits[: len(marked.words)], wanted.threshold)
+    own = logits[: len(marked.words)]
+    if of_words:
+        candidates = candidates_of_words(own[:, : len(names)], wanted.threshold)
+    else:
+        candidates = candidates_of_spans(own[..., : len(names)], wanted.threshold)
     search.count(len(candidates.starts))
     entities = []
     for place in chosen(candidates, len(marked.words), wanted):
         start = marked.words[candidates.starts[place]][0]
         end = marked.words[candidates.ends[place]][1]
-        label = wanted.names[candidates.labels[place]]
+        label = names[candidates.labels[place]]
         entities.append(
             EntitySpan(start, end, marked.text[start:end], label, float(candidates.scores[place]))
         )

@@ -147,7 +147,7 @@ def test_searches_go_on_while_an_index_is_updated(tmp_path):
                 describe(folder, [document(number, kind=1)], MAKING)
         finally:
             ended.set()
-        assert all(each.result() for each in searching)
+        assert all(thread.result() for thread in searching)
 
 
 def test_the_last_parts_are_merged_and_full_ones_stay():

@@ -14,7 +14,7 @@ from pipelines.base.errors import RequestError
 from pipelines.nodes.entities.mark_words import MAX_COUNTED_WORDS, words_of
 from pipelines.nodes.entities.span_search import MAX_REQUEST_CANDIDATES, SpanSearch, find_spans
 from pipelines.values.entity_values import MarkedText
-from pipelines.values.tasks import WantedEntities
+from pipelines.values.tasks import LabelSet, WantedEntities
 
 GLINER = Path(__file__).parents[3] / "fixtures/recorded/gliner"
 KINDS = ("span", "token")
@@ -87,6 +87,30 @@ def test_the_other_paths(ask):
     assert len(wide.json) > len(first_answer.json)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_text_may_have_labels_of_its_own(ask, kind):
+    """Texts with different numbers of labels, in one run, have the entities that each has alone."""
+    body = {"model": kind, "truncate_prompt_tokens": -1, "threshold": 0.3, "flat_ner": False}
+    labels = [["person"], ["place", "year", "person"], {"where": "some place"}, ["a", "b"], ["x"], ["y", "z"]]
+    together, nested, *alone = ask(
+        ("/pooling", {**body, "input": TEXTS, "labels": labels}),
+        ("/predict", {**body, "inputs": [[text] for text in TEXTS], "labels": labels}),
+        *(
+            ("/pooling", {**body, "input": text, "labels": own})
+            for text, own in zip(TEXTS, labels, strict=True)
+        ),
+    )
+    assert together.status == 200, together.json
+    for item, reply, entities in zip(together.json["data"], alone, nested.json, strict=True):
+        (expected,) = reply.json["data"]
+        check_entities(
+            [item["data"]],
+            [[(span["start"], span["end"], span["label"], span["score"]) for span in expected["data"]]],
+        )
+        assert len(entities) == len(expected["data"])
+    assert {span["label"] for span in together.json["data"][0]["data"]} <= {"person"}
+
+
 def test_what_is_refused(ask):
     body = {"model": "span", "input": "Ada of Oslo", "labels": ["person"]}
     refused = {
@@ -101,10 +125,17 @@ def test_what_is_refused(ask):
             {"labels": {"person": "a <<ENT>> b"}},
             {"labels": 3},
             {"labels": {"a": 1}},
+            {"labels": [["a"], ["b"]]},
+            {"labels": [["a"], "b"]},
+            {"labels": [[]]},
+            {"labels": [["x"], []], "input": ["a", "b"]},
+            {"labels": [["<<ENT>>"]]},
+            {"labels": [{"a": "same", "b": "same"}]},
+            {"labels": [[str(i) for i in range(257)]]},
             {"labels": [f"label number {i}" for i in range(60)], "truncate_prompt_tokens": -1},
         ],
         "threshold": [{"threshold": 1.5}, {"labels": None, "threshold": 0.5}],
-        "labels.0": [{"labels": [None]}, {"labels": [["a"]]}],
+        "labels.0": [{"labels": [None]}],
         "flat_ner": [{"flat_ner": "perhaps"}],
         "input": [{"input": "word " * 31}, {"input": [1, 2]}],
         "task": [{"task": "embed"}],
@@ -162,8 +193,8 @@ def test_the_words_at_the_end_of_a_long_text():
 
 
 def test_candidates_of_all_texts_of_a_request_are_bounded():
-    wanted = WantedEntities(("a",), ("a",), threshold=0.0, flat=False)
+    wanted = WantedEntities((LabelSet(("a",), ("a",)),), threshold=0.0, flat=False)
     search = SpanSearch(wanted, num_candidates=MAX_REQUEST_CANDIDATES - 1)
     text = MarkedText("x y", [1, 2], [1, 2], [(0, 1), (2, 3)])
     with pytest.raises(RequestError, match="of the texts are above a `threshold` of 0.0"):
-        find_spans(np.ones((2, 1, 1), np.float32), text, search, of_words=False)
+        find_spans(np.ones((2, 1, 1), np.float32), text, search, ("a",), of_words=False)
