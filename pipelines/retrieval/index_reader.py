@@ -148,7 +148,7 @@ class IndexReader:
     ) -> None:
         """Opens the current version; with a `check_s` of 0 each search looks for a newer one.
 
-        Raises FileNotFoundError without one, else as `Version`.
+        Raises FileNotFoundError without one, else as `Version`, and ValueError where a file is missing.
         """
         self._folder, self._clock, self._check_s = IndexFolder(path), clock, check_s
         self._lock = threading.Lock()
@@ -201,9 +201,9 @@ class IndexReader:
                 raise FileNotFoundError(f"{self._folder.path} holds no index: write one with `braid index`")
             try:
                 return number, Version(self._folder.version(number))
-            except FileNotFoundError:
+            except FileNotFoundError as error:
                 if self._folder.number() == number:
-                    raise
+                    raise ValueError(f"{error}: the index is damaged; index the documents again") from None
         raise FileNotFoundError(f"{self._folder.path} changes faster than it can be opened")
 
 
