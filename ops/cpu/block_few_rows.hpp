@@ -163,7 +163,8 @@ void multiply_few(const Product& product, size_t block) {
     const bool are_nibbles = format.bits == 4 && !format.table && format.group != 16 &&
                              format.zeros != BL_INTEGER && product.m <= V::MOST_ROWS;
     const uint8_t* at = product.packed + block * record_bytes(format, product.k);
-    alignas(64) float totals[FEW_ROWS<V>][CHANNELS] = {};
+    alignas(64) float totals[FEW_ROWS<V>][CHANNELS];
+    std::memset(totals, 0, product.m * sizeof(totals[0]));
     Unit unit;
     if (!format.group) unpack_groups<V>(format, at, 1, unit);
     at += header_bytes(format);

@@ -8,7 +8,7 @@ namespace braid {
 namespace {
 
 constexpr size_t ACTIVATION_BYTES = 3 << 18;  // of the rows that are multiplied together, for the second cache
-constexpr size_t MOST_TOGETHER = 128;         // rows
+constexpr size_t MOST_TOGETHER = 256;         // rows
 constexpr size_t AHEAD = 512;                 // bytes of the next unit that are prefetched with a panel
 constexpr size_t COLUMNS = 2;                 // registers of channels for which an activation is read once
 
@@ -28,7 +28,8 @@ struct Tile {
 
 // Adds the products of a panel of R rows with C columns to their totals.
 template <class V, class Sums, bool IN_HALVES, int ZEROS, int C, int R>
-void add_tile(const Tile& given) {
+void add_tile(const Tile& asked) {
+    const Tile given = asked;  // a copy, which no write to a total can change
     constexpr int HALVES = IN_HALVES ? 2 : 1, HALF_LINES = LINES * Sums::LINE_PARTS / HALVES;
     constexpr bool STARTS_AT_0 = Sums::LINE_PARTS == 2 || (ZEROS == MINIMUM && !Sums::OFFSET);
     PanelSegment<V, Sums, IN_HALVES, R> panel{given.activations};
