@@ -2,6 +2,7 @@
 #include "block_linear.h"
 
 #include <cstring>
+#include <vector>
 
 #include "block_kernels.hpp"
 #include "block_layout.hpp"
@@ -173,6 +174,10 @@ struct Rows {
         const uint8_t* at[TILE_ROWS];
         for (size_t r = 0; r < count; r++)
             at[r] = x + (tokens ? tokens[first + r] : first + r) * stride * (type == BL_F32 ? 4 : 2);
+        round_rows(at, first, count, all, rounded);
+    }
+
+    void round_rows(const uint8_t* const* at, size_t first, size_t count, size_t all, uint8_t* rounded) const {
         const size_t row_bytes = segments_of(k) * in_use->row_bytes[levels - 1];
         in_use->round[all > in_use->few_rows][levels - 1](type, count, k, at, rounded + first * row_bytes);
     }
@@ -264,6 +269,24 @@ void bl_round(int levels, int type, size_t m, size_t k, const void* x, size_t st
     const size_t last = m < end * TILE_ROWS ? m : end * TILE_ROWS;
     for (size_t row = begin * TILE_ROWS; row < last; row += TILE_ROWS)
         rows.round(row, last - row < TILE_ROWS ? last - row : TILE_ROWS, m, static_cast<uint8_t*>(rounded));
+}
+
+void bl_round_gated(const bl_activation* activation, int levels, size_t m, size_t k, const float* x, size_t stride,
+                    size_t begin, size_t end, void* rounded) {
+    static thread_local std::vector<float> tile;
+    if (tile.size() < TILE_ROWS * k) tile.resize(TILE_ROWS * k);
+    const Rows rows{levels, BL_F32, k, nullptr, 0, nullptr};
+    const size_t last = m < end * TILE_ROWS ? m : end * TILE_ROWS;
+    for (size_t row = begin * TILE_ROWS; row < last; row += TILE_ROWS) {
+        const size_t count = last - row < TILE_ROWS ? last - row : TILE_ROWS;
+        const uint8_t* at[TILE_ROWS];
+        for (size_t r = 0; r < count; r++) {
+            const float* gate = x + (row + r) * stride;
+            bl_activate(activation, k, gate, gate + k, tile.data() + r * k);
+            at[r] = reinterpret_cast<const uint8_t*>(tile.data() + r * k);
+        }
+        rows.round_rows(at, row, count, m, static_cast<uint8_t*>(rounded));
+    }
 }
 
 void bl_multiply(const bl_format* format, int levels, int type, size_t m, size_t n, size_t k,

@@ -118,6 +118,10 @@ typedef struct {
 /* out may be gate or up; gate is NULL where there is none. */
 void bl_activate(const bl_activation* activation, size_t count, const float* gate, const float* up, float* out);
 
+/* As bl_round of float32, of activation(gate) * up: a row of x has k numbers of the gate, then k of up. */
+void bl_round_gated(const bl_activation* activation, int levels, size_t m, size_t k, const float* x, size_t stride,
+                    size_t begin, size_t end, void* rounded);
+
 /* The instruction set in use: "avx512vnni", "avxvnni", "avx2", "neon" (with dot products), or "none", with which nothing may be rounded or
  * multiplied.  Another one is set for tests; 0: this processor does not have it. */
 const char* bl_isa(void);

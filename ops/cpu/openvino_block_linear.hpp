@@ -5,8 +5,8 @@
 // Without them the zero point of u4 and u8 is the middle, 8 or 128, that of i4 and i8 is 0.  The last three are
 // the constants of the model as they are, read in place.
 //
-// Attributes: levels, of int8 numbers that stand for an activation, 1 or 2; codes, the name of their type, by
-// which a device is found out that widens constants.
+// Attributes: those of PackedLinear, and codes, the name of their type, by which a device is found out that widens
+// constants.
 #pragma once
 
 #include <string>
@@ -21,29 +21,28 @@ public:
     OPENVINO_OP("BlockLinear", "braid");
 
     BlockLinear() = default;
-    BlockLinear(const ov::OutputVector& inputs, int64_t levels, const std::string& codes)
-        : PackedLinear(inputs), m_codes(codes) {
-        m_levels = levels;
-        constructor_validate_and_infer_types();
-    }
 
     void validate_and_infer_types() override {
         NODE_VALIDATION_CHECK(this, get_input_size() == 3 || get_input_size() == 4);
         for (size_t input = 1; input < get_input_size(); input++)
             NODE_VALIDATION_CHECK(this, get_input_partial_shape(input).is_static(), "no fixed shape");
+        if (m_packed->n && get_input_element_type(1).get_type_name() == m_codes && infer_again()) return;
         const StoredWeight weight = described();
         m_codes = get_input_element_type(1).get_type_name();
         infer_product(weight.widest(), weight.n, weight.k);
     }
 
     std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override {
-        auto made = std::make_shared<BlockLinear>(inputs, m_levels, m_codes);
-        made->m_packed = m_packed;
+        auto made = std::make_shared<BlockLinear>();
+        made->set_arguments(inputs);
+        copy_settings(*made);
+        made->m_codes = m_codes;
+        made->validate_and_infer_types();
         return made;
     }
 
     bool visit_attributes(ov::AttributeVisitor& visitor) override {
-        visitor.on_attribute("levels", m_levels);
+        visit_settings(visitor);
         visitor.on_attribute("codes", m_codes);
         return true;
     }

@@ -1,6 +1,7 @@
 // What OpenVINO's operators with a packed weight share: y = x · Wᵀ by the kernels of block_linear.h.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -19,10 +20,15 @@ struct Packed {
     std::once_flag once;
     bl_format format;
     std::shared_ptr<void> bytes;
+    size_t n = 0, k = 0;  // of the weight, when it was checked
 };
 
 // A linear layer whose weight is packed at the first evaluation, by the threads of the inference; all copies of
 // the node that a device makes share it.
+//
+// Attributes: levels, of int8 numbers that stand for an activation, 1 or 2; parts, the channels of each output, of
+// which all but the last have a multiple of 16, or 0: there is one; and gated, 1 + the number of an activation in
+// block_linear.h, where a row of x is a gate and what it is multiplied by, one after the other, or 0.
 class PackedLinear : public ov::op::Op {
 public:
     using Op::Op;
@@ -31,22 +37,33 @@ public:
 
     bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override {
         std::call_once(m_packed->once, [&] { pack(inputs, *m_packed); });
-        const size_t k = inputs[0].get_shape().back(), m = inputs[0].get_size() / k;
-        const size_t n = outputs[0].get_shape().back();
+        const size_t n = m_packed->n, k = m_packed->k, m = inputs[0].get_size() / columns(k);
         const int levels = int(m_levels), type = type_of(inputs[0].get_element_type());
         static thread_local std::vector<uint64_t> scratch;
-        scratch.resize((bl_rounded_bytes(levels, m, k) + 64) / 8);
+        const size_t size = (bl_rounded_bytes(levels, m, k) + 64) / 8;
+        if (scratch.size() < size) scratch.resize(size);
         void* rounded = reinterpret_cast<void*>((reinterpret_cast<size_t>(scratch.data()) + 63) / 64 * 64);
         const void* x = inputs[0].data();
-        void* y = outputs[0].data();
+        const bl_activation activation{int32_t(m_gated) - 1, 0.0f, 0.0f};
         const auto round = [&](size_t begin, size_t end) {
-            bl_round(levels, type, m, k, x, k, begin, end, rounded);
+            m_gated ? bl_round_gated(&activation, levels, m, k, static_cast<const float*>(x), 2 * k, begin, end, rounded)
+                    : bl_round(levels, type, m, k, x, k, begin, end, rounded);
         };
         const size_t tiles = (m + TILE - 1) / TILE;
         m * k > ROUNDED_BY_ONE ? in_parallel(tiles, round) : round(0, tiles);
         in_parallel((n + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS, [&](size_t begin, size_t end) {
-            bl_multiply(&m_packed->format, levels, type, m, n, k, rounded, m_packed->bytes.get(), begin, end,
-                        y, n);
+            size_t first = 0;  // channel of the output
+            for (ov::Tensor& output : outputs) {
+                const size_t width = output.get_shape().back(), last = first + width;
+                const size_t from = std::max(begin, first / BLOCK_CHANNELS);
+                const size_t to = std::min(end, (last + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS);
+                // where channel 0 would be, if the output began with it
+                const size_t y = reinterpret_cast<size_t>(output.data()) - first * output.get_element_type().size();
+                if (from < to)
+                    bl_multiply(&m_packed->format, levels, type, m, last, k, rounded, m_packed->bytes.get(), from, to,
+                                reinterpret_cast<void*>(y), width);
+                first = last;
+            }
         });
         return true;
     }
@@ -64,16 +81,63 @@ protected:
         ov::PartialShape shape = get_input_partial_shape(0);
         NODE_VALIDATION_CHECK(this, shape.rank().is_static() && shape.size(), "x has an unknown rank");
         const ov::Dimension inner = shape[shape.size() - 1];
-        NODE_VALIDATION_CHECK(this, inner.is_static() && size_t(inner.get_length()) == k,
+        NODE_VALIDATION_CHECK(this, inner.is_static() && size_t(inner.get_length()) == columns(k),
                               "x and the weight differ in k: ", inner, " and ", k);
         const char* problem = bl_check(&format, n, k);
         NODE_VALIDATION_CHECK(this, !problem, problem ? problem : "");
-        shape[shape.size() - 1] = n;
-        set_output_type(0, rows, shape);
+        check_parts(n);
+        NODE_VALIDATION_CHECK(this, !m_gated || rows == ov::element::f32, "a gate of ", rows);
+        m_packed->n = n, m_packed->k = k;
+        set_outputs(shape);
     }
 
-    int64_t m_levels = 0;
+    // Whether the weight was checked before, as it was in all copies of a node but the first: then the outputs are
+    // set.  Devices copy a node at each evaluation, to find the shapes of its outputs.
+    bool infer_again() {
+        if (!m_packed->n) return false;
+        const ov::PartialShape& shape = get_input_partial_shape(0);
+        const ov::Dimension inner = shape[shape.size() - 1];
+        NODE_VALIDATION_CHECK(this, inner.is_static() && size_t(inner.get_length()) == columns(m_packed->k), inner);
+        set_outputs(shape);
+        return true;
+    }
+
+    void copy_settings(PackedLinear& to) const {
+        to.m_levels = m_levels, to.m_gated = m_gated, to.m_parts = m_parts, to.m_packed = m_packed;
+    }
+
+    void visit_settings(ov::AttributeVisitor& visitor) {
+        visitor.on_attribute("levels", m_levels);
+        visitor.on_attribute("gated", m_gated);
+        visitor.on_attribute("parts", m_parts);
+    }
+
+    int64_t m_levels = 0, m_gated = 0;
+    std::vector<int64_t> m_parts{0};  // not empty, as lists in OpenVINO's files must not be
     std::shared_ptr<Packed> m_packed = std::make_shared<Packed>();
+
+private:
+    size_t columns(size_t k) const { return m_gated ? 2 * k : k; }  // of x
+
+    void check_parts(size_t n) const {
+        NODE_VALIDATION_CHECK(this, m_gated >= 0 && m_gated <= BL_CLAMPED, "no such activation");
+        int64_t all = 0;
+        for (const int64_t part : m_parts) {
+            NODE_VALIDATION_CHECK(this, all % int64_t(BLOCK_CHANNELS) == 0 && part >= 0, "parts");
+            all += part;
+        }
+        const bool is_one = m_parts.size() == 1 && !m_parts[0];
+        NODE_VALIDATION_CHECK(this, is_one || (all == int64_t(n) && !std::count(m_parts.begin(), m_parts.end(), 0)),
+                              "parts of ", n, " channels");
+    }
+
+    void set_outputs(ov::PartialShape shape) {
+        set_output_size(m_parts.size());
+        for (size_t i = 0; i < m_parts.size(); i++) {
+            shape[shape.size() - 1] = m_parts[i] ? m_parts[i] : int64_t(m_packed->n);
+            set_output_type(i, get_input_element_type(0), shape);
+        }
+    }
 };
 
 }  // namespace braid

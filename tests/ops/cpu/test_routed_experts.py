@@ -109,3 +109,22 @@ def test_activations_are_those_of_numpy_and_the_same_on_each_instruction_set(kin
         expected = activated(kind, None if gate is None else gate.astype(np.float64), up.astype(np.float64))
     np.testing.assert_allclose(results[0], expected, rtol=1e-5, atol=1e-5)
     assert all(np.array_equal(results[0], other) for other in results)
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_rows_of_a_gate_are_rounded_as_what_is_computed_of_them(levels):
+    library = kernel_library()
+    size, silu = ctypes.c_size_t, ctypes.byref(Activation(ACTIVATIONS.index("silu"), 0.0, 0.0))
+    for m, k in ((1, 96), (5, 40), (37, 64)):
+        both = np.random.default_rng(m).standard_normal((m, 2 * k + 3)).astype(np.float32)
+        rows = np.stack(
+            [activated_by(library, "silu", row[:k].copy(), row[k : 2 * k].copy()) for row in both]
+        )
+        plain, gated = (empty(library.bl_rounded_bytes(levels, m, k)) for _ in range(2))
+        shape, stride = (size(m), size(k)), size(both.shape[1])
+        library.bl_round(levels, F32, m, k, rows.ctypes.data, k, 0, -(-m // 16), plain.ctypes.data)
+        for tile in range(-(-m // 16)):
+            span = (size(tile), size(tile + 1))
+            x, out = ctypes.c_void_p(both.ctypes.data), ctypes.c_void_p(gated.ctypes.data)
+            library.bl_round_gated(silu, levels, *shape, x, stride, *span, out)
+        assert np.array_equal(plain, gated)

@@ -70,6 +70,13 @@ DEVIATIONS = {
     Type.MXFP4: 2.9,
 }
 """Type of blocks → deviation of weights whose scale is 1 and whose other bytes are random."""
+FILE_TYPES = {
+    "Q4_0": gguf.LlamaFileType.MOSTLY_Q4_0,
+    "Q4_1": gguf.LlamaFileType.MOSTLY_Q4_1,
+    "Q4_K_M": gguf.LlamaFileType.MOSTLY_Q4_K_M,
+    "Q8_0": gguf.LlamaFileType.MOSTLY_Q8_0,
+}
+"""What a file says of its types; openvino_genai opens none that says nothing."""
 ONE = 127
 """The exponent byte of MXFP4 that stands for 1."""
 
@@ -183,6 +190,7 @@ def write(path: Path, shape: Shape, type_name: str, seed: int = 0) -> None:
     """Write the file `path`; of its weights one piece is in memory at a time."""
     writer = gguf.GGUFWriter(path, "qwen3moe" if shape.experts else "qwen3")
     _add_settings(writer, shape)
+    writer.add_file_type(FILE_TYPES.get(type_name, gguf.LlamaFileType.GUESSED))
     tensors = list(places(shape, mixture(type_name, shape)))
     for tensor in tensors:
         weights, size = gguf.GGML_QUANT_SIZES[tensor.type]
@@ -237,6 +245,7 @@ def _add_settings(writer: gguf.GGUFWriter, shape: Shape) -> None:
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
     writer.add_token_merges(merges)
+    writer.add_bos_token_id(shape.tokens - 1)
     writer.add_eos_token_id(shape.tokens - len(ENDS))
     writer.add_pad_token_id(shape.tokens - 1)
     writer.add_add_bos_token(False)

@@ -13,11 +13,15 @@ from typing import NamedTuple
 
 import openvino as ov
 
+from pipelines.host.backends.openvino.model.fused_linears import (
+    BLOCK_LINEAR,
+    GGUF_LINEAR,
+    fuse_linears,
+    with_attributes,
+)
 from pipelines.host.backends.openvino.model.lora_linears import has_weight
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels, OperatorLibrary
 
-GGUF_LINEAR = "GgufLinear"
-"""The kernels' operator for a weight in a GGUF file, which is made when the model is read."""
 NOT_WIDENED = "keep_const_precision_0"
 """Runtime attribute of constants that a device leaves in their type, as u4 or f16."""
 BITS = {"u4": 4, "u8": 8, "i4": 4, "i8": 8}
@@ -61,30 +65,36 @@ def use_block_linears(model: ov.Model, kernels: LinearKernels, head: Sequence[ov
 
     Names of nodes stay.  A weight of several linear layers is left to OpenVINO, which packs it once.
     """
-    names = {node.get_name() for node in head}
+    count, linears = _replace_all(model, kernels, {node.get_name() for node in head})
+    fuse_linears(model, kernels.library)
+    model.validate_nodes_and_infer_types()
+    sums_alike = not any(map(_sums, model.get_ops()))
+    return BlockLinears(count, linears, kernels.title, sums_alike)
+
+
+def _replace_all(model: ov.Model, kernels: LinearKernels, head: set[str]) -> tuple[int, int]:
+    """How many linear layers the kernels compute, and of how many.  Nodes that were replaced end with this
+    function: while they are there, their inputs have more readers than the model shows.
+    """
     packed = [node for node in model.get_ops() if node.get_type_name() == GGUF_LINEAR]
     linears = [node for node in model.get_ops() if node.get_type_name() == "MatMul" and has_weight(node)]
     weights = {node.get_name(): _weight(node) for node in linears}
     uses = Counter(weight.codes.get_name() for weight in weights.values() if weight is not None)
     count = len(packed)
     for node in packed:
-        if node.get_name() in names:
+        if node.get_name() in head:
             _set_levels(node, kernels.library)
     for node in linears:
         weight = weights[node.get_name()]
         if weight is not None and uses[weight.codes.get_name()] == 1:
-            levels = HEAD_LEVELS if node.get_name() in names else kernels.levels
+            levels = HEAD_LEVELS if node.get_name() in head else kernels.levels
             count += _replace(node, weight, kernels.library, levels)
-    model.validate_nodes_and_infer_types()
-    sums_alike = not any(map(_sums, model.get_ops()))
-    return BlockLinears(count, len(packed) + len(linears), kernels.title, sums_alike)
+    return count, len(packed) + len(linears)
 
 
 def _set_levels(node: ov.Node, library: OperatorLibrary) -> None:
     """Give a linear layer whose weight is in a GGUF file HEAD_LEVELS."""
-    attributes = {**node.get_attributes(), "levels": HEAD_LEVELS}
-    operator = library.node(GGUF_LINEAR, [node.input_value(0)], attributes)
-    operator.set_friendly_name(node.get_friendly_name())
+    operator = with_attributes(node, node.input_value(0), library, levels=HEAD_LEVELS)
     node.output(0).replace(operator.output(0))
 
 
@@ -92,7 +102,7 @@ def _replace(node: ov.Node, weight: _Weight, library: OperatorLibrary, levels: i
     """Whether the operator takes this weight."""
     inputs = [node.input_value(0), *(constant.output(0) for constant in weight.constants)]
     try:
-        operator = library.node("BlockLinear", inputs, {"levels": levels})
+        operator = library.node(BLOCK_LINEAR, inputs, {"levels": levels})
     except RuntimeError:  # sizes or groups that the kernels do not have
         return False
     for constant in weight.constants:
