@@ -190,7 +190,8 @@ def write(path: Path, shape: Shape, type_name: str, seed: int = 0) -> None:
     """Write the file `path`; of its weights one piece is in memory at a time."""
     writer = gguf.GGUFWriter(path, "qwen3moe" if shape.experts else "qwen3")
     _add_settings(writer, shape)
-    writer.add_file_type(FILE_TYPES.get(type_name, gguf.LlamaFileType.GUESSED))
+    if type_name in FILE_TYPES:
+        writer.add_file_type(FILE_TYPES[type_name])
     tensors = list(places(shape, mixture(type_name, shape)))
     for tensor in tensors:
         weights, size = gguf.GGML_QUANT_SIZES[tensor.type]

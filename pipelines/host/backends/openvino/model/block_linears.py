@@ -21,6 +21,7 @@ from pipelines.host.backends.openvino.model.fused_linears import (
 )
 from pipelines.host.backends.openvino.model.lora_linears import has_weight
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels, OperatorLibrary
+from pipelines.host.backends.openvino.model.row_sums import sum_rows_alike
 
 NOT_WIDENED = "keep_const_precision_0"
 """Runtime attribute of constants that a device leaves in their type, as u4 or f16."""
@@ -34,7 +35,7 @@ HEAD_LEVELS = 2
 class BlockLinears:
     """How many of a model's linear layers the `kernels` compute.
 
-    `sums_rows_alike`: no other product is left that OpenVINO sums in another order where it has one row.
+    `sums_rows_alike`: no other product is left that sums in another order where a step has one row.
     """
 
     count: int = 0
@@ -68,7 +69,7 @@ def use_block_linears(model: ov.Model, kernels: LinearKernels, head: Sequence[ov
     count, linears = _replace_all(model, kernels, {node.get_name() for node in head})
     fuse_linears(model, kernels.library)
     model.validate_nodes_and_infer_types()
-    sums_alike = not any(map(_sums, model.get_ops()))
+    sums_alike = count > 0 and sum_rows_alike(model)
     return BlockLinears(count, linears, kernels.title, sums_alike)
 
 
@@ -110,14 +111,6 @@ def _replace(node: ov.Node, weight: _Weight, library: OperatorLibrary, levels: i
     operator.set_friendly_name(node.get_friendly_name())
     node.output(0).replace(operator.output(0))
     return True
-
-
-def _sums(node: ov.Node) -> bool:
-    """Whether a node is a product of more than one number a sum, which rotary positions are not."""
-    if node.get_type_name() != "MatMul":
-        return False
-    inner = node.input_value(0).get_partial_shape()[-1]
-    return bool(inner.is_dynamic or inner.get_length() != 1)
 
 
 def _weight(node: ov.Node) -> _Weight | None:

@@ -31,7 +31,7 @@ def fuse_linears(model: ov.Model, library: OperatorLibrary) -> None:
 
 
 def with_attributes(node: ov.Node, rows: ov.Output, library: OperatorLibrary, **changed: object) -> ov.Node:
-    """The same linear layer of `rows` with other attributes."""
+    """A linear layer that is `node`, of `rows` and with other attributes."""
     constants = [node.input_value(number) for number in range(1, node.get_input_size())]
     attributes = {**node.get_attributes(), **changed}
     operator = library.node(node.get_type_name(), [rows, *constants], attributes)

@@ -66,10 +66,10 @@ def test_a_network_with_a_gate_is_two_nodes(kernels, activate):
     assert kinds(model)["BlockLinear"] == 2
     assert not {"VariadicSplit", "Sigmoid", "Swish", "Gelu"} & {*kinds(model)}
     assert "down" in [node.get_friendly_name() for node in model.get_ops()]
-    found = computed(model, some_rows())[0].copy()
-    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
+    together = computed(model, some_rows())[0].copy()
+    np.testing.assert_allclose(together, expected, atol=1e-4 * np.abs(expected).max())
     for count in (1, 16):
-        np.testing.assert_array_equal(computed(model, some_rows()[:count])[0], found[:count])
+        np.testing.assert_array_equal(computed(model, some_rows()[:count])[0], together[:count])
 
 
 @pytest.mark.parametrize("given", [{"turned": True}, {"watched": True}])
