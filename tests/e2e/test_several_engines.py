@@ -164,6 +164,15 @@ def test_a_reload_reaches_both_and_loses_no_request(models_dir):
         assert all(reply.done and not reply.error for reply in [*old, *new])
 
 
+TWICE = """\
+version: 1
+task: chat
+nodes:
+  first: {type: ask, graph: braid-demo, template: "{{ request }}", max_tokens: 12, temperature: 0}
+  reply: {type: ask, graph: braid-demo, from: {said: first}, template: "{{ said }} And what is 2 plus 3?"}
+"""
+
+
 @pytest.fixture(scope="module")
 def demos(tmp_path_factory):
     """The demo model, whose sums do not depend on what is computed beside, with one engine and with two."""
@@ -171,9 +180,11 @@ def demos(tmp_path_factory):
     shutil.copytree(ROOT / "model_repo" / "braid-demo", models / "braid-demo")
     graph = models / "braid-demo" / "graph.yaml"
     graph.write_text(graph.read_text().replace("device: cpu}", "device: cpu, precision: f32}"))
+    (models / "twice").mkdir()
+    (models / "twice" / "graph.yaml").write_text(TWICE)
     with ServerProcess(models, ENGINES="1") as single, ServerProcess(models, ENGINES="2", WORKERS="2") as two:
         for started in (single, two):
-            started.ready("braid-demo")
+            started.all_ready()
         two.wait_for(lambda: each_worker_has_both(two, "braid-demo"))
         yield single, two
 
@@ -206,6 +217,33 @@ def test_greedy_tokens_are_those_of_one_engine(demos):
     ]
     assert tokens[0] == tokens[1]
     assert min(samples(demos[1], "braid:engine_generation_tokens_total").values()) > 0
+
+
+@pytest.mark.breadth
+def test_all_that_the_lines_of_a_request_ask_is_computed_by_one_engine(demos):
+    counted = "braid:engine_generation_tokens_total"
+
+    def texts(server):
+        client = openai_client(server)
+        for session in SESSIONS:
+            before = samples(server, counted)
+            reply = client.chat.completions.create(
+                model="twice",
+                messages=[{"role": "user", "content": f"I am {session}."}],
+                temperature=0,
+                max_tokens=12,
+            )
+            after = samples(server, counted)
+            yield (
+                reply.choices[0].message.content,
+                {name for name in after if after[name] != before.get(name)},
+            )
+
+    single, two = ([*texts(server)] for server in demos)
+    assert [text for text, _ in two] == [text for text, _ in single]
+    engines = [tuple(engines) for _, engines in two]
+    assert {len(names) for names in engines} == {1}
+    assert len(set(engines)) == 2
 
 
 MARKS = {

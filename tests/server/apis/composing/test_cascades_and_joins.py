@@ -28,6 +28,14 @@ JOINS = {
     "mixed": ("classify", "graphs: [feelings, moods], how: mean, weights: [3, 1]"),
     "fused": ("rerank", "graphs: [ranking, again], how: fuse"),
 }
+NESTED = {
+    "within": ("cascade", "graph: not_taken, larger: taken, at_least: -100"),
+    "beyond": ("cascade", "graph: not_taken, larger: taken, at_least: 0"),
+    "asked_of_both": ("join", "graphs: [within, beyond], how: best"),
+    "all": ("join", "graphs: [vote, no, yes, guarded, loud, far, no, no], how: majority"),
+    "guarded": ("guard", "graph: vote, by: feelings, labels: [negative], threshold: 1"),
+}
+"""Cascades whose models are cascades, and joins of joins, of guards and of cascades."""
 JUDGED = "It is exact."
 ASKS = f"""\
 version: 1
@@ -108,6 +116,8 @@ def played(tmp_path_factory):
     for name, bound in (("agreed", share - 0.001), ("denied", share + 0.001)):
         write(folder / name, "chat", "cascade", f"{settings}: {bound}")
     write(folder / "undrafted", "chat", "cascade", f"{settings}: {share + 0.001}, drafts: false")
+    for name, settings in NESTED.items():
+        write(folder / name, "chat", *settings)
     (folder / "asks").mkdir()
     (folder / "asks" / "graph.yaml").write_text(ASKS)
     with held_open(folder, responses_store=False) as play:
@@ -210,6 +220,31 @@ def test_most_votes_win(played):
             text = await text_of_stream(client, "vote") if stream else (await choice_of(client, "vote"))[0]
             assert (text if stream else text[0]["message"]["content"]) == "Yes."
         assert (await client.post(CHAT, chat("vote", n=2))).status == 400
+
+    played(scene)
+
+
+def test_cascades_and_joins_are_models_of_others(played):
+    """The models asked are tiny and other for `not_taken`, tiny alone for `taken`."""
+
+    async def scene(client):
+        (small, spent), (large, more) = [await choice_of(client, name) for name in ("tiny", "other")]
+        for name, choices, models in (
+            ("within", large, (spent, more)),
+            ("beyond", small, (spent, more, spent)),
+        ):
+            reply, used = await choice_of(client, name)
+            assert reply == choices
+            for kind in ("prompt_tokens", "completion_tokens"):
+                assert used[kind] == sum(usage[kind] for usage in models), (name, kind)
+            assert await text_of_stream(client, name) == choices[0]["message"]["content"]
+            own = "other" if name == "within" else "tiny"
+            assert await logprobs(client, name) == await logprobs(client, own)
+        means = [float(np.mean(await logprobs(client, name))) for name in ("within", "beyond")]
+        best, _ = await choice_of(client, "asked_of_both")
+        assert best == (large if means[0] >= means[1] else small)
+        (voted,), _ = await choice_of(client, "all", max_tokens=40, ignore_eos=False)
+        assert voted["message"]["content"] == "Yes."  # of eight: YES. by a join, its guard, `yes` and `loud`
 
     played(scene)
 
