@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import unicodedata
 from functools import cache
 from pathlib import Path
@@ -105,6 +106,41 @@ def test_ids_of_ten_thousand_texts_are_those_of_llama_cpp(tmp_path, name):
     texts = [text for text in hostile_texts(10_000, seed=6) if is_comparable(name, text)]
     ids = [encoding.ids for encoding in made.encode_batch(texts)]
     assert digest(ids, 16) == splits()[name]["all"]
+
+
+EXPRESSIONS = list({kind.expressions: name for name, kind in PRE_TOKENIZERS.items()}.values())
+IN_BRACES = re.compile(r"\\x\{([0-9A-Fa-f]+)\}")
+
+
+def found_words(expressions, text):
+    """The words that another engine for expressions finds, one expression after the other."""
+    parts = [text]
+    for expression in expressions:
+        parts = [word for part in parts for word in isolated(expression, part)]
+    return parts
+
+
+def isolated(expression, text):
+    at = 0
+    for match in expression.finditer(text):
+        if match[0]:
+            yield from (text[at : match.start()], match[0]) if match.start() > at else (match[0],)
+            at = match.end()
+    if at < len(text):
+        yield text[at:]
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.breadth)])
+def test_words_are_those_of_the_expressions(name, count):
+    """Of all texts, those among them of which llama.cpp does not know all letters."""
+    regex = pytest.importorskip("regex", reason="comes with transformers")
+    splitter, kind = PRE_TOKENIZERS[name].splitter(), PRE_TOKENIZERS[name]
+    python = [IN_BRACES.sub(lambda code: f"\\U{int(code[1], 16):08X}", each) for each in kind.expressions]
+    expressions = [regex.compile(expression, regex.V1) for expression in python]
+    for text in hostile_texts(count, seed=6):
+        words = [text[begin:end] for _, (begin, end) in splitter.pre_tokenize_str(text)]
+        assert words == found_words(expressions, text), repr(text)
 
 
 @pytest.mark.parametrize(
