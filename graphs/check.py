@@ -183,7 +183,8 @@ class _Checker:
         in_place = node_type is not None and self._place(node_type, type_name, path, places)
         config = self._config(node_type, raw, path) if node_type else None
         ports, gives = self._ports(node_type, config, raw, path) if node_type and in_place else (None, Any)
-        wire = Wire(name, type_name, path, scope, self.document)
+        between = getattr(self.node_types, "between", {})
+        wire = Wire(name, type_name, path, scope, self.document, between)
         sources = wire.sources(raw.get("from", {}), ports)
         body = self._body(name, node_type, raw, path, scope) if node_type and in_place else ()
         line = self.document.line(path)

@@ -49,13 +49,23 @@ class Wire:
     """Connects the inputs of one line."""
 
     def __init__(
-        self, name: str, type_name: str, path: KeyPath, scope: Scope, document: GraphDocument
+        self,
+        name: str,
+        type_name: str,
+        path: KeyPath,
+        scope: Scope,
+        document: GraphDocument,
+        between: Mapping[tuple[str, str], str],
     ) -> None:
+        """`between`: a type that a line gives and one that an input takes → the node type from the one to the
+        other, for the error text.
+        """
         self.name = name
         self.type_name = type_name
         self.path = path
         self.scope = scope
         self.document = document
+        self._between = between
 
     def sources(self, written: Any, ports: Ports | None) -> dict[str, Source]:
         """Sources by port, in the order of `ports`; problems are recorded in the document.
@@ -123,7 +133,9 @@ class Wire:
         if accepts(want, have):
             return source
         takes = f"the input `{port}` of `{self.type_name}` takes {show(want)}"
-        self.document.add(at, f"{takes}, but `{source}` gives {show(have)}{self._offer(want, '')}")
+        between = self._between.get((show(have), show(want)))
+        step = f"; a `{between}` line makes one from the other" if between else ""
+        self.document.add(at, f"{takes}, but `{source}` gives {show(have)}{step}{self._offer(want, '')}")
         return None
 
     def _missing(self, port: str, want: Any) -> None:

@@ -84,6 +84,13 @@ OTHER_WORDS = {
     **dict.fromkeys(("route", "router", "switch"), "choose"),
 }
 """Names that other programs give such steps → the node type that an error text offers."""
+BETWEEN = {
+    ("Deferred[Hits]", "GenerationInput"): "cite",
+    ("Stream[ReplyUpdate]", "GenerationInput"): "ask",
+    ("Stream[TextUpdate]", "GenerationInput"): "ask",
+    ("Deferred[Classes]", "GenerationInput"): "ask",
+}
+"""Types of a value and of an input → the node type whose lines make one from the other."""
 
 
 class Vocabulary(Mapping[str, type[Node]]):
@@ -91,6 +98,8 @@ class Vocabulary(Mapping[str, type[Node]]):
 
     meant = MappingProxyType(OTHER_WORDS)
     """Read by the checker of graphs, for the text about an unknown type."""
+    between = MappingProxyType(BETWEEN)
+    """Read by the checker of graphs, for the text about an input that a value does not fit."""
 
     def __init__(self, own: Mapping[str, type[Node]] | None = None) -> None:
         self._own = own or {}

@@ -214,6 +214,11 @@ CASES = {
         6,
         "takes PoolingInput",
     ),
+    "passages as a request": (
+        [FOUND, "reply: {type: graph, graph: talker, from: found}"],
+        5,
+        "gives Deferred[Hits]; a `cite` line makes one from the other; to be read here: request",
+    ),
     "a choice of nothing": (["reply: {type: choose}"], 4, "must name the models"),
     "a choice without a model for the rest": (
         ["reply: {type: choose, from: {value: request}, cases: {a: talker}}"],
