@@ -28,6 +28,7 @@ class IndexChange:
     are added.
 
     `before` is the version that it follows, if there is one; `num_documents` and `num_passages` are its own.
+    Its first `_num_same` rows are those of the version before.
     """
 
     def __init__(self, before: VersionBefore | None, new: Path, making: Making) -> None:
@@ -36,7 +37,7 @@ class IndexChange:
         self._removed: dict[int, list[StoredDocument]] = {}
         self._part: PartWriter | None = None
         self._counts: list[int] = []
-        self._num_postings = self._shared_rows = 0
+        self._num_postings = self._num_same = 0
         about = None if before is None else before.about
         self._size = 0 if about is None else about.size
         self.num_documents = 0 if about is None else about.documents
@@ -61,15 +62,15 @@ class IndexChange:
             self.before.size_of(number, self._removed.get(number, ()))
             for number in range(len(self.before.passages.parts))
         ]
-        is_head = True
+        is_same = True
         for group in plan_parts(sizes):
-            is_head = is_head and group.is_shared
+            is_same = is_same and (group.is_shared or not any(sizes[number].removed for number in group.parts))
             if group.is_shared:
                 self._share(self.before, group.parts.start)
             else:
                 self._merge(self.before, group)
-            if is_head:
-                self._shared_rows = sum(self._counts)
+            if is_same:
+                self._num_same = sum(self._counts)
 
     def _share(self, before: VersionBefore, number: int) -> None:
         own = len(self._counts)
@@ -101,11 +102,11 @@ class IndexChange:
     def end_part(self) -> None:
         """Write the part that is written now, if one is.  Raises OSError and sqlite3.Error."""
         if self._part is not None:
-            part, self._part = self._part, None
-            part.close()
-            self._size = part.size
-            self._counts.append(part.num_rows)
-            self._num_postings += part.postings.count
+            self._part.close()
+            self._size = self._part.size
+            self._counts.append(self._part.num_rows)
+            self._num_postings += self._part.postings.count
+            self._part = None
 
     def add(self, name: str, digest: str, attributes: str, passages: Sequence[Passage]) -> None:
         """Add a document, whose vectors come later; `attributes` is JSON.  Raises sqlite3.Error."""
@@ -137,7 +138,7 @@ class IndexChange:
         if "dense" in making.kinds and any(self._counts):
             stored = DenseVectors(self._new, self._counts, self._size)
             before = None if self.before is None else self.before.folder
-            write_graph(before, self._new, stored, making.graph_from, self._shared_rows)
+            write_graph(before, self._new, stored, making.graph_from, self._num_same)
         About(
             making.model,
             self._size,

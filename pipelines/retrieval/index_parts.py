@@ -82,16 +82,17 @@ def part_file(folder: Path, part: int, name: str) -> Path:
 
 
 def share_part(before: Path, old: int, new: Path, number: int) -> None:
-    """Make the files of a part of a version those of a part of a new one too.
-
-    They are copied where the disk has no links.  Raises OSError.
-    """
+    """Make the files of a part of a version those of a part of a new one too.  Raises OSError."""
     for file in sorted(before.glob(f"{old}-*")):
-        own = part_file(new, number, file.name.partition("-")[2])
-        try:
-            own.hardlink_to(file)
-        except OSError:
-            shutil.copyfile(file, own)
+        share_file(file, part_file(new, number, file.name.partition("-")[2]))
+
+
+def share_file(file: Path, own: Path) -> None:
+    """Make a file of a version one of a new one too; a copy where the disk has no links.  Raises OSError."""
+    try:
+        own.hardlink_to(file)
+    except OSError:
+        shutil.copyfile(file, own)
 
 
 def read_removed(folder: Path, part: int) -> Removed:

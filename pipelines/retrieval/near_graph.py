@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.retrieval.index_parts import share_file
+
 log = logging.getLogger("braid.retrieval")
 
 FILE = "graph.usearch"
@@ -84,11 +86,11 @@ class NearGraph:
 
 
 def write_graph(
-    before: Path | None, new: Path, vectors: WrittenVectors, least_rows: int, shared_rows: int = 0
+    before: Path | None, new: Path, vectors: WrittenVectors, least_rows: int, num_same: int = 0
 ) -> None:
     """Write the graph of a new version, or share that of the version before.
 
-    The new version begins with the first `shared_rows` of `before`: a graph of more rows is written anew.
+    The first `num_same` rows of the new version are those of `before`: a graph of more is written anew.
     Below `least_rows` and without the library there is none.  Raises OSError, and RuntimeError where usearch
     cannot write.
     """
@@ -99,11 +101,11 @@ def write_graph(
         return
     path = None if before is None else before / FILE
     graph = opened(path, vectors.size, view=True) if path is not None and path.exists() else None
-    if path is None or graph is None or len(graph) > shared_rows:
+    if path is None or graph is None or len(graph) > num_same:
         _extend(new_index(vectors.size), vectors).save(str(new / FILE))
         return
     if (vectors.count - len(graph)) * REST_SHARE <= vectors.count:
-        (new / FILE).hardlink_to(path)
+        share_file(path, new / FILE)
         return
     _extend(opened(path, vectors.size, view=False), vectors).save(str(new / FILE))
 

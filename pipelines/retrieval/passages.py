@@ -108,7 +108,7 @@ class PassageWriter:
 class PassagePart:
     """The documents and passages of a part, without those that were removed.
 
-    `num_documents` counts the removed ones too.  Several threads may use it, in turns of the caller's.
+    `num_documents` counts the removed ones too.  Several threads may use it, one at a time.
     """
 
     def __init__(self, folder: Path, part: int, rows: int) -> None:
@@ -133,7 +133,7 @@ class PassagePart:
         return np.concatenate([self.removed, np.array(new, np.int32).reshape(-1, 3)])
 
     def documents(self, names: Iterable[str] | None = None) -> Iterator[StoredDocument]:
-        """The documents of these names are given, or all, in the order of their rows."""
+        """The documents of these names, or all in the order of their rows."""
         if names is None:
             rows: Iterable[Any] = self._db.execute(f"SELECT {DOCUMENT} FROM documents ORDER BY id")
         else:
@@ -186,7 +186,7 @@ class PassagePart:
 
 
 class Passages:
-    """The passages of a published version.  Several threads may use it, in turns of the caller's."""
+    """The passages of a published version.  Several threads may use it, one at a time."""
 
     def __init__(self, folder: Path, counts: Sequence[int]) -> None:
         """`counts`: the rows of each part.  Raises OSError, sqlite3.Error and ValueError where damaged."""

@@ -2,6 +2,7 @@
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from pipelines.retrieval.dense_vectors import DenseVectors, VectorWriter, unit
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import IndexReader, Query
-from pipelines.retrieval.index_update import SourceDocument, update
+from pipelines.retrieval.index_update import SourceDocument, remove, update
 from pipelines.retrieval.making import Making
 from pipelines.retrieval.near_graph import FILE, write_graph
 
@@ -118,6 +119,42 @@ def test_updates_share_the_graph_and_extend_it(tmp_path):
     condition = where({"nine": True})
     (hits,) = IndexReader(folder.path).search([Query("", 5, condition=condition)], random_vectors(1))
     assert {hit.document for hit in hits} == {"d1008"}
+
+
+@needs_usearch
+@pytest.mark.parametrize("has_links", [True, False])
+def test_merged_parts_keep_the_graph_unless_rows_of_it_leave(tmp_path, has_links, monkeypatch):
+    if not has_links:
+        monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError(95, "no links")))
+    folder = IndexFolder(tmp_path / "index")
+
+    def state():
+        """The parts of the current version, how many vectors its graph has, and whether it is not new."""
+        version = folder.version(folder.number())
+        reader = IndexReader(folder.path)
+        graph, parts = reader._version.vectors.graph, reader.about.parts
+        for number in (1, 991, 996, 1004, 1005):
+            (hits,) = reader.search([Query("", 1)], embed([f"text {number}"])["dense"])
+            assert (hits[0].document == f"d{number}") == (hits[0].score == pytest.approx(1, abs=1e-3))
+        reader.close()
+        earlier = folder.version(folder.number() - 1) / FILE
+        return parts, graph.count, earlier.exists() and earlier.samefile(version / FILE)
+
+    def add(first, end):
+        update(folder, [document(number) for number in range(first, end)], MAKING, keeps_others=True)
+
+    update(folder, [document(number) for number in range(990)], MAKING)
+    for first, end in ((990, 1000), (1000, 1005), (1005, 1010)):
+        add(first, end)
+    assert state() == ((990, 10, 5, 5), 1000, has_links)
+    add(1010, 1011)
+    assert state() == ((990, 20, 1), 1000, has_links)
+    remove(folder, ["d991"], MAKING)
+    assert state() == ((990, 20, 1), 1000, has_links)
+    add(1011, 1030)
+    assert state() == ((990, 20, 1, 19), 1000, has_links)
+    add(1030, 1031)
+    assert state() == ((990, 39, 1), 1030, False)
 
 
 @needs_usearch
