@@ -175,17 +175,17 @@ class PatchGraph:
         return self._linears.linear(flat, MERGER, facts.width, wide)
 
     def _projected(self, state: ir.Value) -> ir.Value:
-        wide = self._facts.width * self._facts.merge**2
-        squares = self._op("Reshape", state, self._writer.ints(-1, wide))
         if self._facts.kind.family == "gemma4":
             return self._pooled(state)
-        if self._facts.name == "lfm2":
-            if self._linears.has(f"{INPUT_NORM}.weight"):
-                squares = self._tower.layer_norm(squares, INPUT_NORM, wide, TORCH_EPSILON)
-            return self._tower.projected(squares, "mm.1", "mm.2", wide)
         if self._facts.kind.ends_rows:
             return self._tower.projected(self._merged(state), "mm.1", "mm.2", self._facts.width)
-        return self._tower.projected(squares, "mm.0", "mm.2", wide)
+        wide = self._facts.width * self._facts.merge**2
+        squares = self._op("Reshape", state, self._writer.ints(-1, wide))
+        if self._facts.name != "lfm2":
+            return self._tower.projected(squares, "mm.0", "mm.2", wide)
+        if self._linears.has(f"{INPUT_NORM}.weight"):
+            squares = self._tower.layer_norm(squares, INPUT_NORM, wide, TORCH_EPSILON)
+        return self._tower.projected(squares, "mm.1", "mm.2", wide)
 
     def _pooled(self, state: ir.Value) -> ir.Value:
         """Gemma 4: the mean of the patches of a token, in a norm without a weight and a linear layer."""

@@ -25,8 +25,6 @@ from pipelines.onnx_format.patch_inputs import FILE, PIXEL_FILE
 
 PARTS = ("v.", "mm.", "model.")
 """What the names of tensors of a vision model begin with."""
-
-
 SOUND = "mm.a."
 """What those begin with that project what an encoder of sound gives, which is left out."""
 

@@ -64,7 +64,8 @@ class IndexChange:
         ]
         is_same = True
         for group in plan_parts(sizes):
-            is_same = is_same and (group.is_shared or not any(sizes[number].removed for number in group.parts))
+            loses_rows = not group.is_shared and any(sizes[number].removed for number in group.parts)
+            is_same = is_same and not loses_rows
             if group.is_shared:
                 self._share(self.before, group.parts.start)
             else:

@@ -170,7 +170,7 @@ class ComposedCall(Call):
         self._made_last.add_done_callback(_retrieve)
 
     def _hand_on(self, line: Line) -> None:
-        """Run the only line of a graph that hands its request on: where that is short at once, so that the
+        """Run the only line of a graph that hands its request on.  A short request is prepared at once: the
         other model has it before the event loop's next turn, without a task.
         """
         node: Any = line.node
@@ -194,7 +194,7 @@ class ComposedCall(Call):
     async def _asked_later(self, line: str, graph: NamedGraph, request: Any, from_s: float) -> AskedCall:
         try:
             with NamedErrors("line", line):
-                return await self.ask(line, graph, request)
+                return await self._asked_by_thread(line, graph, request)
         finally:
             self.clock.ran(line, from_s)
 
@@ -242,12 +242,14 @@ class ComposedCall(Call):
     async def ask(self, line: str, graph: NamedGraph, request: Any) -> AskedCall:
         """Start a call of another model for a line."""
         asked = self._asked_if_short(line, graph, request)
-        if asked is None:
-            pipeline = cast(Pipeline, graph)
-            with NamedErrors("model", pipeline.name):
-                call = await asyncio.to_thread(self._prepared, line, pipeline, carried(request, self.request))
-                asked = self.begin(line, call, pipeline.streams)
-        return asked
+        return await self._asked_by_thread(line, graph, request) if asked is None else asked
+
+    async def _asked_by_thread(self, line: str, graph: NamedGraph, request: Any) -> AskedCall:
+        """Start a call of another model whose request is prepared in a thread."""
+        pipeline, request = cast(Pipeline, graph), carried(request, self.request)
+        with NamedErrors("model", pipeline.name):
+            call = await asyncio.to_thread(self._prepared, line, pipeline, request)
+            return self.begin(line, call, pipeline.streams)
 
     def _asked_if_short(self, line: str, graph: NamedGraph, request: Any) -> AskedCall | None:
         """Start a call of another model; None where its request is to be prepared in a thread."""

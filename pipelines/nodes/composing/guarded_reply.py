@@ -29,7 +29,9 @@ class LookSettings:
 
 
 class _HeldUpdate(NamedTuple):
-    """An update that waits, and the number of tokens at its end; `call` is the one that it is of, else 0."""
+    """An update that waits, and the number of tokens up to its end.  `call` is the number of the tool's call
+    that it is a part of, from 1; 0 for text.
+    """
 
     end: int
     update: Any
@@ -38,8 +40,8 @@ class _HeldUpdate(NamedTuple):
 
 @dataclass(slots=True)
 class _Choice:
-    """What of a choice waits.  A call of a tool is given whole: where the rest of one is refused, a client
-    could take its beginning for a call.
+    """The updates of a choice that wait until they are judged.  A call of a tool is given whole: where the
+    rest of one is refused, a client could take its beginning for a call.
     """
 
     text: str = ""
@@ -69,16 +71,16 @@ class _Choice:
     def released(self, up_to: int, is_last: bool) -> list[Any]:
         """The updates of the first `up_to` tokens, up to a call that is not whole there."""
         waiting = self.waiting
-        num = sum(each.end <= up_to for each in waiting)
-        after = [each.call for each in waiting[1:]] + [0 if is_last else self.call]
-        while num and waiting[num - 1].call and waiting[num - 1].call == after[num - 1]:
+        num = sum(held.end <= up_to for held in waiting)
+        calls = [held.call for held in waiting] + [0 if is_last else self.call]
+        while num and calls[num - 1] and calls[num - 1] == calls[num]:
             num -= 1
         self.waiting = waiting[num:]
-        return [each.update for each in waiting[:num]]
+        return [held.update for held in waiting[:num]]
 
     def withheld(self) -> TokenPiece[Any]:
         """The counts of all that waits, without its tokens."""
-        pieces = [each.update.piece for each in self.waiting]
+        pieces = [held.update.piece for held in self.waiting]
         first = next((piece for piece in pieces if piece.prefill_s is not None), pieces[0])
         num_tokens = sum(piece.num_tokens for piece in pieces)
         return TokenPiece([], num_tokens, num_cached=first.num_cached, prefill_s=first.prefill_s)

@@ -12,8 +12,8 @@ NAME_BYTES = 16
 
 
 class KnownImage(msgspec.Struct, frozen=True, array_like=True):
-    """`digests` of its parts, each of `num_tokens` tokens; `text` is in the prompt in the place of its mark.
-    `grids`: the rows and columns of the tokens of each part, of an image that keeps its shape.
+    """`digests` of its parts; `text` is in the prompt in the place of its mark.  `grids`: the rows and
+    columns of the tokens of each part, of an image that keeps its shape; else each part has `num_tokens`.
     """
 
     digests: list[bytes]

@@ -101,7 +101,7 @@ def check_changes(settings: Settings) -> None:
 
 
 def _write_alias(repository: Path, destination: str, source: str, task: str) -> None:
-    from pipelines.hub.aliases import write_alias  # few servers' clients change its models
+    from pipelines.hub.aliases import write_alias  # clients of few servers change models
 
     try:
         write_alias(repository, destination.removesuffix(LATEST), source, task)

@@ -91,8 +91,8 @@ async def written(exchange: Exchange, write: Callable[[], bytes], num: int) -> b
 def in_turns(batch: Batch) -> Sequence[tuple[Batch, int]]:
     """The updates of each turn of the event loop, and their number of log-probabilities.
 
-    A turn has at most MANY_SCORES of them, or one update with more.  Most updates have none: this is all that
-    such a batch takes.
+    A turn has at most MANY_SCORES of them, or one update with more.  A batch with few, as most are, is not
+    split.
     """
     total = 0
     for _, update in batch:
