@@ -98,11 +98,11 @@ class PatchGraph:
         patches = self._input(PATCHES, F32, "patches", weight.shape[1])
         if facts.kind.is_centred:
             patches = op("Mul", op("Sub", patches, self._writer.number(0.5)), self._writer.number(2.0))
-        if facts.kind.is_bare:
+        if not facts.kind.has_layers:
             patches = self._patch_norm(1, patches, weight.shape[1])
         state = op("MatMul", patches, self._writer.store(EMBEDDING, np.ascontiguousarray(weight.T)))
         state = self._tower.biased(state, EMBEDDING_BIAS)
-        if facts.kind.is_bare:
+        if not facts.kind.has_layers:
             placed = op("Add", self._patch_norm(2, state, facts.width), self._positions())
             return self._patch_norm(3, placed, facts.width)
         return op("Add", state, self._positions()) if self._linears.has(TABLE) else state
@@ -192,7 +192,7 @@ class PatchGraph:
         facts, op, number = self._facts, self._op, self._writer.number
         squares = op("Reshape", state, self._writer.ints(-1, facts.merge**2, facts.width))
         means = op("ReduceMean", squares, self._writer.ints(1), keepdims=0)
-        rows = means if facts.kind.is_bare else op("Mul", means, number(math.sqrt(facts.width)))
+        rows = op("Mul", means, number(math.sqrt(facts.width))) if facts.kind.has_layers else means
         if self._linears.has(STD_BIAS):
             rows = op("Sub", rows, self._tower.vector(STD_BIAS, facts.width))
             rows = op("Mul", rows, self._tower.vector(STD_SCALE, facts.width))

@@ -56,7 +56,7 @@ class Projector:
     halves of query and key heads rotate together, else neighbours; `axes_apart`: the first half of a head
     rotates by the column, the second by the row, each in halves.  `scale` of scores, 0: by the size of a
     head.  `norms_values`: value heads have a norm without a weight.  `is_centred`: the graph takes colours
-    from 0 to 1, and makes them -1 to 1.  `is_bare`: there are no layers, and a token is one large patch.
+    from 0 to 1, and makes them -1 to 1.  `has_layers`: else a token is one large patch.
     """
 
     family: str
@@ -78,7 +78,7 @@ class Projector:
     scale: float = 0.0
     norms_values: bool = False
     is_centred: bool = False
-    is_bare: bool = False
+    has_layers: bool = True
 
 
 _QWEN = Projector("qwen2_vl", merge=2, merge_key="spatial_merge_size", has_grids=True, has_axes=True)
@@ -104,7 +104,7 @@ PROJECTORS = {
     "qwen3vl_merger": replace(_QWEN, family="qwen3_vl"),
     "gemma3": Projector("gemma3", merge=4, whole_images="all"),
     "gemma4v": _GEMMA4,
-    "gemma4uv": replace(_GEMMA4, whole_images="all", base=0.0, is_centred=False, is_bare=True),
+    "gemma4uv": replace(_GEMMA4, whole_images="all", base=0.0, is_centred=False, has_layers=False),
     "idefics3": Projector("idefics3", merge=2),
     "internvl": Projector("internvl_chat", gelu="gelu", merge=2),
     "pixtral": Projector(
@@ -172,7 +172,7 @@ def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> Vision
     """Raises `GgufError` for a kind of projector that is not served and for sizes that cannot be."""
     name = _kind_name(metadata)
     kind = PROJECTORS[name]
-    least = 0 if kind.is_bare else 1
+    least = int(kind.has_layers)
     width = metadata.count("vision.embedding_length")
     heads = metadata.count("vision.attention.head_count", least=least)
     if heads and width % heads:
@@ -180,7 +180,7 @@ def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> Vision
     if metadata.number(ROPE_BASE, BASE) != BASE:
         raise GgufError(f"has {ROPE_BASE} of {metadata.number(ROPE_BASE)}; {BASE} is served")
     patch, merge = metadata.count("vision.patch_size"), metadata.count(f"vision.{kind.merge_key}", kind.merge)
-    if kind.is_bare:
+    if not kind.has_layers:
         patch, merge = patch * merge, 1
     facts = VisionFacts(
         name,
@@ -207,6 +207,10 @@ def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> Vision
     )
     if kind.table == "by axis" and facts.axis_rows < facts.tokens * facts.merge:
         raise GgufError(f"has {facts.axis_rows} positions on each axis; an image may have more patches")
+    if facts.layers and not kind.has_layers:
+        raise GgufError(f"has {facts.layers} layers; models of type {name} have none")
+    if kind.axes_apart and facts.layers and width % (4 * heads):
+        raise GgufError(f"has heads of {width // heads} numbers, which do not rotate by rows and columns")
     if facts.merge > facts.along or (facts.along % facts.merge and not kind.has_grids):
         raise GgufError(f"has {facts.along} patches along an image, of which {facts.merge} are one token")
     return facts

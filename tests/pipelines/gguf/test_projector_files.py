@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import gguf
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from graphs.errors import GraphError
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.projector_files import find_projector
-from pipelines.gguf.vision_facts import read_vision
+from pipelines.gguf.vision_facts import TABLE, read_vision
 from pipelines.repository.model_folders import scan
 
 CLIP = "clip"
@@ -105,6 +107,19 @@ def fields_of(kind):
 def test_an_image_of_more_patches_than_there_are_positions_is_refused():
     with pytest.raises(GgufError, match="has 0 positions on each axis; an image may have more patches"):
         read_vision(Metadata(fields_of("gemma4v")), {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "words"),
+    [
+        ("gemma4uv", {"attention.head_count": 0}, "has 1 layers; models of type gemma4uv have none"),
+        ("gemma4v", {"attention.head_count": 16}, "has heads of 2 numbers"),
+    ],
+)
+def test_layers_that_cannot_be_are_refused(kind, fields, words):
+    others = {f"clip.vision.{name}": value for name, value in fields.items()}
+    with pytest.raises(GgufError, match=words):
+        read_vision(Metadata(fields_of(kind) | others), {TABLE: SimpleNamespace(rows=2000)})
 
 
 @pytest.mark.parametrize("merge", [5, 2**31 - 1])
