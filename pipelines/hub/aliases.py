@@ -1,4 +1,4 @@
-"""Further names of models: folders whose graph names another one; and the end of fetched models."""
+"""Writes further names of models, folders whose graph names another model, and removes fetched models."""
 
 from __future__ import annotations
 

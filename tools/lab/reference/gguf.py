@@ -61,7 +61,8 @@ PROJECTED = {
     "gemma3": "Gemma 3 (gemma3), 4B and larger: tokens of an image attend to one another",
     "gemma4v": "Gemma 4 (gemma4): tokens of an image attend to one another in layers with a window, and in "
     "E2B and E4B in none, as in transformers",
-    "gemma4uv": "Gemma 4 12B, which has no encoder: in all layers",
+    "gemma4uv": "Gemma 4 12B (gemma4), which has no encoder: tokens of an image attend to one another in all "
+    "layers",
     "idefics3": "Idefics3, SmolVLM",
     "internvl": "InternVL 2.5, 3 and 3.5 whose layers have norms with a bias (the vision model of 300M)",
     "pixtral": "Pixtral, Mistral Small 3.1 and later (llama, mistral3)",
