@@ -40,7 +40,7 @@ class Outcome(TypedDict):
 def try_family(name: str, form: str, folder: Path) -> Outcome:
     """Make the model of a row, export it in float32 in a format, and say what came of it."""
     from tools.export.base.folder import ExportError
-    from tools.export.decoders.decoder import export_decoder
+    from tools.export.decoders.decoder import NEWER, export_decoder
 
     try:
         write_model(name, folder / "source")
@@ -49,7 +49,8 @@ def try_family(name: str, form: str, folder: Path) -> Outcome:
     try:
         export_decoder(str(folder / "source"), folder / "model", "fp32", form=form)
     except ExportError as error:
-        return Outcome(state="refused", why=PLACES.sub("", str(error).replace(str(folder / "source"), "it")))
+        said = str(error).removesuffix(NEWER).replace(str(folder / "source"), "it")
+        return Outcome(state="refused", why=PLACES.sub("", said))
     except Exception as error:
         traceback.print_exc()
         return Outcome(state="failed", why=_line(error))
