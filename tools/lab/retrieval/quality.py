@@ -43,9 +43,10 @@ Rankings = dict[str, list[list[str]]]
 @click.command()
 @click.option("--encoder", type=click.Path(exists=True, path_type=Path), default=MINILM, help="HF folder.")
 @click.option("--sections", default=150, show_default=True, help="Of docs/, beside the 24 questions.")
-def main(encoder: Path, sections: int) -> None:
+@click.option("--questions", default=60, show_default=True, help="The first of these alone are asked.")
+def main(encoder: Path, sections: int, questions: int) -> None:
     """Print nDCG@10 of both sides, and how many rankings are the same."""
-    asked = read_questions(sections)
+    asked = read_questions(sections, questions)
     with tempfile.TemporaryDirectory() as place:
         scratch = Path(place)
         write_ranker(encoder, scratch / "ranker")

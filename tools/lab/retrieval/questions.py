@@ -25,8 +25,11 @@ class QuestionSet:
     questions: dict[str, set[str]]
 
 
-def read_questions(num_sections: int) -> QuestionSet:
-    """The 24 questions with their passages, and sections of docs/: a heading asks for its first passage."""
+def read_questions(num_sections: int, num_questions: int) -> QuestionSet:
+    """The 24 questions with their passages, and sections of docs/: a heading asks for its first passage.
+
+    All passages are searched, for the first `num_questions`: to rank their hits again takes the time.
+    """
     passages: dict[str, str] = {}
     questions: dict[str, set[str]] = {}
     pairs = [(pair["question"], pair["passage"]) for pair in yaml.safe_load(QUESTIONS.read_text())]
@@ -35,7 +38,7 @@ def read_questions(num_sections: int) -> QuestionSet:
         name = f"p{len(passages)}"
         passages[name] = passage
         questions.setdefault(question, set()).add(name)
-    return QuestionSet(passages, questions)
+    return QuestionSet(passages, dict(list(questions.items())[:num_questions]))
 
 
 def _sections() -> Iterator[tuple[str, str]]:
