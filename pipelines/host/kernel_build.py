@@ -3,7 +3,7 @@
 The process has the lowest priority and ends with its parent.  Of several at once one works, and each library
 appears whole or not at all.  What a compiler refused is noted beside, and tried again a day later or when a
 source, the compiler or the engine has changed.  What was done is written to stdout, a line for each library;
-the exit status is EX_TEMPFAIL where another process compiles.
+the exit status is EX_TEMPFAIL where another process compiles, unless this one waits until that has ended.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ def missing(compiler: str) -> list[Engine]:
     return [engine for engine in operators() if release(engine) is not None and _is_missing(engine, compiler)]
 
 
-def build_missing(compiler: str) -> Iterator[str]:
+def build_missing(compiler: str, waits: bool = False) -> Iterator[str]:
     """Compile what is missing into the cache; yields a sentence on each library.
 
-    Raises BlockingIOError while another process compiles, CompileError, and OSError.
+    Where another process compiles it `waits` for its end, or raises BlockingIOError.  Raises CompileError,
+    and OSError.
     """
-    with _locked(folder()), unfinished(folder()) as scratch:
+    with _locked(folder(), waits), unfinished(folder()) as scratch:
         _sweep()
         builder = Builder(scratch, compiler)
         for engine in missing(compiler):
@@ -92,11 +93,14 @@ def _add(builder: Builder, engine: Engine) -> str:
 
 
 @contextlib.contextmanager
-def _locked(parent: Path) -> Iterator[None]:
-    """Hold the lock of the cache, which ends with this process.  Raises BlockingIOError, and OSError."""
+def _locked(parent: Path, waits: bool) -> Iterator[None]:
+    """Hold the lock of the cache, which ends with the process that has it.
+
+    Raises BlockingIOError where another process has it and this one does not wait, and OSError.
+    """
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (parent / LOCK).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         yield
 
 
@@ -123,6 +127,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="pipelines.host.kernel_build", description="Compile CPU kernels.")
     parser.add_argument("--parent", type=int, help="pid of the parent; this process ends when it does")
+    parser.add_argument("--wait", action="store_true", help="wait for another process that compiles")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, _end)
     die_with_parent(options.parent)
@@ -133,7 +138,7 @@ def main() -> None:
     if compiler is None:
         sys.exit("no C++ compiler is installed")
     try:
-        for sentence in build_missing(compiler):
+        for sentence in build_missing(compiler, options.wait):
             print(sentence, flush=True)
     except BlockingIOError:
         print("CPU kernels are being compiled by another process", flush=True)

@@ -13,10 +13,13 @@ BUSY = os.EX_TEMPFAIL
 """The exit status of that process where another one compiles already."""
 
 
-def compile_kernels() -> subprocess.CompletedProcess[str]:
-    """Wait for a process that compiles what is missing; its stdout is a line for each library."""
+def compile_kernels(waits: bool = False) -> subprocess.CompletedProcess[str]:
+    """Wait for a process that compiles what is missing; its stdout is a line for each library.
+
+    Where another process compiles already, this one `waits` for its end, or returns BUSY.
+    """
     return subprocess.run(
-        [*COMMAND, "--parent", str(os.getpid())],
+        [*COMMAND, "--parent", str(os.getpid()), *(["--wait"] if waits else [])],
         env=child_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -84,10 +84,10 @@ class MarkWords(TokenizerNode, Planning):
         pairs = zip(request.prompts, labels, strict=True)
         return [self._marked(readers[own], prompt, request, most) for prompt, own in pairs]
 
-    def _reader(self, labels: LabelSet, most: int | None) -> _PromptReader:
+    def _reader(self, labels: LabelSet, most: int | None) -> PromptReader:
         """Raises RequestError for labels that no text can stand behind."""
         before = [*chain(*((self.settings.entity, label) for label in labels.prompts))]
-        reader = _PromptReader(self.tokenizer, self.settings, [*before, self.settings.separator])
+        reader = PromptReader(self.tokenizer, self.settings, [*before, self.settings.separator])
         reader.check_labels(len(labels.prompts), most)
         return reader
 
@@ -98,7 +98,7 @@ class MarkWords(TokenizerNode, Planning):
         return min(bounds, default=None)
 
     def _marked(
-        self, reader: _PromptReader, prompt: Prompt, request: PoolingInput, most: int | None
+        self, reader: PromptReader, prompt: Prompt, request: PoolingInput, most: int | None
     ) -> MarkedText:
         if prompt.text is None:
             raise RequestError("entities have places in a text; send the text, not token ids", "input")
@@ -106,10 +106,10 @@ class MarkWords(TokenizerNode, Planning):
         may_cut = request.truncate_prompt_tokens is not None
         num_words = len(words)
         words = part_of(words, self.settings.max_words, request.truncate_left)
-        encoding = reader.encode(prompt.text, words)
-        if most is not None and len(encoding.ids) > most:
-            words = reader.fitting(encoding, words, most, request.truncate_left)
-            encoding = reader.encode(prompt.text, words)
+        tokens = reader.encode(prompt.text, words)
+        if most is not None and len(tokens.ids) > most:
+            fitting = reader.fitting(tokens, max(len(words), 1), most, request.truncate_left)
+            tokens, words = reader.part_of(tokens, fitting), words[fitting.start : fitting.stop]
         if len(words) < num_words and not may_cut:
             or_more = " or more" if num_words == MAX_COUNTED_WORDS else ""
             raise RequestError(
@@ -120,11 +120,18 @@ class MarkWords(TokenizerNode, Planning):
                 "shorter texts or fewer labels, or allow them to be cut (`truncate_prompt_tokens`: -1)",
                 "input",
             )
-        return reader.marked(prompt.text, words, encoding)
+        return reader.marked(prompt.text, words, tokens)
+
+
+class _Tokens(NamedTuple):
+    """Token ids, and the number of each one's word, None for special tokens."""
+
+    ids: list[int]
+    words: list[int | None]
 
 
 @dataclass(frozen=True)
-class _PromptReader:
+class PromptReader:
     """Reads texts behind one prompt, whose words are `before`."""
 
     tokenizer: Any
@@ -145,31 +152,30 @@ class _PromptReader:
         if most is not None and len(ids) >= most:
             raise _no_room(most)
 
-    def encode(self, text: str, words: list[tuple[int, int]]) -> Any:
-        """The encoding of the prompt and of these words."""
+    def encode(self, text: str, words: list[tuple[int, int]]) -> _Tokens:
+        """The tokens of the prompt and of these words."""
         texts = [text[start : min(end, start + MAX_WORD_CHARS)] for start, end in words] or [EMPTY]
         return self._encoded([*self.before, *texts])
 
-    def _encoded(self, texts: list[str]) -> Any:
-        return self.tokenizer.encode_batch([texts], is_pretokenized=True)[0]  # a batch releases the GIL
+    def _encoded(self, texts: list[str]) -> _Tokens:
+        """Each of the texts is a word, whose tokens do not depend on the others."""
+        (encoding,) = self.tokenizer.encode_batch([texts], is_pretokenized=True)  # a batch releases the GIL
+        return _Tokens(encoding.ids, encoding.word_ids)
 
-    def marked(self, text: str, words: list[tuple[int, int]], encoding: Any) -> MarkedText:
-        """A text as its tokens, of which this is the encoding."""
-        skipped = self._num_words(encoding.word_ids)
-        return MarkedText(
-            text, encoding.ids, marks_of(encoding.word_ids, skipped, self.settings.pooling), words
-        )
+    def marked(self, text: str, words: list[tuple[int, int]], tokens: _Tokens) -> MarkedText:
+        """A text as its tokens."""
+        skipped = self._num_words(tokens.words)
+        return MarkedText(text, tokens.ids, marks_of(tokens.words, skipped, self.settings.pooling), words)
 
-    def fitting(
-        self, encoding: Any, words: list[tuple[int, int]], most: int, left: bool
-    ) -> list[tuple[int, int]]:
-        """The words that have room in `most` tokens.  Raises RequestError where none has."""
-        numbers = encoding.word_ids
-        skipped, sizes = len(self.before), [0] * max(len(words), 1)
-        for number in numbers:
-            if number is not None and number >= skipped:
-                sizes[number - skipped] += 1
-        room = most - (len(numbers) - sum(sizes))
+    def fitting(self, tokens: _Tokens, num_words: int, most: int, left: bool) -> range:
+        """The numbers of those of the text's `num_words` words that have room in `most` tokens: the first, or
+        with `left` the last.  Raises RequestError where none has.
+        """
+        sizes = [0] * num_words
+        for number in tokens.words:
+            if number is not None and number >= len(self.before):
+                sizes[number - len(self.before)] += 1
+        room = most - (len(tokens.ids) - sum(sizes))
         num_fitting = 0
         for size in reversed(sizes) if left else sizes:
             room -= size
@@ -178,7 +184,17 @@ class _PromptReader:
             num_fitting += 1
         if not num_fitting:
             raise _no_room(most)
-        return part_of(words, num_fitting, left)
+        return range(num_words - num_fitting, num_words) if left else range(num_fitting)
+
+    def part_of(self, tokens: _Tokens, fitting: range) -> _Tokens:
+        """The tokens of the prompt and of these words of the text, as if it had no others."""
+        first = len(self.before)
+        part = [
+            (token, number if number is None or number < first else number - fitting.start)
+            for token, number in zip(tokens.ids, tokens.words, strict=True)
+            if number is None or number < first or number - first in fitting
+        ]
+        return _Tokens([token for token, _ in part], [number for _, number in part])
 
     def _num_words(self, numbers: list[int | None]) -> int:
         """How many words of the prompt have tokens: a label of blanks has none."""

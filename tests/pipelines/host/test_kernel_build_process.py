@@ -98,6 +98,16 @@ def test_of_two_at_once_one_compiles(compiler):
     assert used() == ENGINES
 
 
+def test_a_process_that_waits_compiles_what_the_other_has_left(compiler):
+    with held(compiler) as process:
+        second = start_build("--wait")
+        process.kill()
+        process.wait(PATIENCE_S)
+    (said, _) = second.communicate(timeout=PATIENCE_S)
+    assert (said.count("were compiled"), second.returncode) == (len(ENGINES), 0)
+    assert used() == ENGINES
+
+
 def test_nothing_of_a_killed_process_is_used_and_the_next_one_starts_anew(compiler):
     with held(compiler) as process:
         process.kill()

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from live_app import answers
+from tokenizers import Tokenizer
 
 from pipelines.base.errors import RequestError
-from pipelines.nodes.entities.mark_words import MAX_COUNTED_WORDS, words_of
+from pipelines.nodes.entities.mark_words import MAX_COUNTED_WORDS, PromptReader, words_of
 from pipelines.nodes.entities.span_search import MAX_REQUEST_CANDIDATES, SpanSearch, find_spans
+from pipelines.nodes.entities.span_settings import read_span_settings
 from pipelines.values.entity_values import MarkedText
 from pipelines.values.tasks import LabelSet, WantedEntities
 
@@ -190,6 +192,23 @@ def test_the_words_at_the_end_of_a_long_text():
     assert len(words) == MAX_COUNTED_WORDS
     assert [text[start:end] for start, end in words[-4:]] == ["two", "three-four", ",", "five"]
     assert words_of("  a  b ", left=True) == words_of("  a  b ", left=False) == [(2, 3), (5, 6)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("left", [False, True])
+def test_the_tokens_of_a_part_are_those_of_the_whole_text(kind, left):
+    """A text that is too long becomes tokens once: those of the words that have room are taken from all."""
+    settings = read_span_settings(GLINER / kind / "gliner_config.json")
+    tokenizer = Tokenizer.from_file(str(GLINER / kind / "tokenizer.json"))
+    reader = PromptReader(tokenizer, settings, [settings.entity, "city", settings.separator])
+    for text in TEXTS:
+        words = words_of(text, left)
+        tokens = reader.encode(text, words)
+        for most in range(len(reader.encode("", []).ids) + 8, len(tokens.ids), 3):
+            fitting = reader.fitting(tokens, max(len(words), 1), most, left)
+            part = reader.part_of(tokens, fitting)
+            assert part == reader.encode(text, words[fitting.start : fitting.stop])
+            assert len(part.ids) <= most
 
 
 def test_candidates_of_all_texts_of_a_request_are_bounded():

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 
 from ops.cpu.build import find_compiler
 from pipelines.host.backends.cpu_kernels import AUTO, describe, kernel_library, runs_here, setting
-from pipelines.host.backends.kernel_process import BUSY, compile_kernels
+from pipelines.host.backends.kernel_process import compile_kernels
 from pipelines.host.contracts.device_errors import ModelError
 
 log = logging.getLogger(__name__)
-
-TRIES, PAUSE_S = 60, 5.0
-"""A load looks this many times whether another process has compiled the library, with pauses between them."""
 
 
 def state_library() -> Path:
@@ -32,13 +28,7 @@ def state_library() -> Path:
 
 
 def _compiled() -> Path | None:
-    """The library that this or another process compiles; None where that failed or takes too long."""
+    """The library that this or another process compiles, once that has ended; None where that failed."""
     log.info("the operators of recurrent layers are compiled, which takes about a minute the first time")
-    for number in range(TRIES):
-        if number:
-            time.sleep(PAUSE_S)
-        status = compile_kernels().returncode
-        library = kernel_library("onnxruntime")
-        if library is not None or status != BUSY:
-            return library
-    return None
+    compile_kernels(waits=True)
+    return kernel_library("onnxruntime")

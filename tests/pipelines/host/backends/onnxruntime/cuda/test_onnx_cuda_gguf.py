@@ -5,7 +5,6 @@ session.
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -21,7 +20,6 @@ from host_runtime import HostRuntime, lower_for_host
 from later import Later
 
 from pipelines.gguf.convert import INT8_SUMS, convert
-from pipelines.host.backends.kernel_process import BUSY
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cuda import state_library as state_module
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
@@ -124,12 +122,11 @@ def test_states_need_the_compiled_operators(monkeypatch):
 
 
 def test_a_load_waits_for_another_process_that_compiles_the_operators(monkeypatch, tmp_path):
-    library, statuses = tmp_path / "libbraid_onnxruntime.so", [BUSY, BUSY, 0]
-    monkeypatch.setattr(state_module, "PAUSE_S", 0)
+    library, waited = tmp_path / "libbraid_onnxruntime.so", []
     monkeypatch.setattr(state_module, "setting", lambda: "auto")
     monkeypatch.setattr(state_module, "runs_here", lambda: True)
     monkeypatch.setattr(state_module, "find_compiler", lambda: "g++")
-    monkeypatch.setattr(state_module, "kernel_library", lambda _: None if statuses else library)
-    monkeypatch.setattr(state_module, "compile_kernels", lambda: SimpleNamespace(returncode=statuses.pop(0)))
+    monkeypatch.setattr(state_module, "kernel_library", lambda _: library if waited else None)
+    monkeypatch.setattr(state_module, "compile_kernels", lambda waits: waited.append(waits))
     assert state_library() == library
-    assert statuses == []
+    assert waited == [True]
