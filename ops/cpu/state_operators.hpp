@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "onnxruntime_values.hpp"
+#include "state_sizes.h"
 
 namespace braid {
 
@@ -55,8 +56,9 @@ private:
 
 inline KernelSets kernel_sets;
 
-constexpr unsigned THREADS = 256;
-constexpr size_t ROWS_OF_BLOCK = 32, NARROW = 128, WIDEST = 256, LEAST_WIDTH = 6;  // as ops/cuda/recurrent.py says
+constexpr unsigned WARP = 32, THREADS = STATE_WARPS * WARP;
+constexpr size_t ROWS_OF_BLOCK = STATE_ROWS * STATE_WARPS, NARROW = STATE_NARROW, WIDEST = STATE_WIDEST;
+constexpr size_t LEAST_WIDTH = WRITTEN_ROWS + 1;
 
 struct Tensor {
     const void* data;

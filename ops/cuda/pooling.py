@@ -13,8 +13,9 @@ import numpy as np
 
 from ops.contract import Bools, Floats, Index
 from ops.cuda.device import Array, Device
+from ops.cuda.kernel_sources import WARP
 
-THREADS, WARP = 256, 32
+THREADS = 256
 TYPES = {"float32": 0, "float16": 1, "uint16": 2}
 """Types of values by their array type's name; bfloat16, which numpy lacks, is uint16."""
 POOLINGS = {"cls": 0, "last": 1, "max": 2, "mean": 3, "mean_sqrt_len": 4, "weighted_mean": 5}

@@ -11,13 +11,10 @@
 #define LAST_TOKEN 1
 #define REACHED 2
 #define INTERVAL 3
-#define READ_ROW 4
-#define WRITTEN_ROWS 5
+#define READ_ROW 4  // WRITTEN_ROWS, and the sizes of states: state_sizes.h
 
-#define STATE_ROWS 4  // of a head's state, in the registers of a warp; its lanes share the numbers of a row
-#define STATE_WARPS 8
-#define NARROW 4  // numbers of a row in each lane: rows of up to 128, or of up to 256
-#define WIDE 8
+#define NARROW (STATE_NARROW / WARP)  // numbers of a row in each lane
+#define WIDE (STATE_WIDEST / WARP)
 
 // The row in which the state after a token is stored; -1: none.
 __device__ inline int row_after(const int* sequence, int token) {

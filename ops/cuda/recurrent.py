@@ -13,14 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.cuda.device import Array, Device
+from ops.cuda.kernel_sources import WARP, state_sizes
 
 KERNELS = ("short_convolution", "gated_delta_net", "gated_delta_net_wide", "mamba2", "mamba2_wide")
 """In the order in which the operators' library knows them."""
-RECORD = 5
+SIZES = state_sizes()
+RECORD = SIZES["WRITTEN_ROWS"]
 """Integers before the written rows in a record: see `recurrent.cu`."""
-NARROW, WIDEST = 128, 256
+NARROW, WIDEST = SIZES["STATE_NARROW"], SIZES["STATE_WIDEST"]
 """The longest rows of a state that the kernels of each width take, in numbers."""
-ROWS_OF_BLOCK, THREADS = 32, 256
+ROWS_OF_BLOCK, THREADS = SIZES["STATE_ROWS"] * SIZES["STATE_WARPS"], SIZES["STATE_WARPS"] * WARP
 TYPES: dict[Any, int] = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.uint16): 2}
 """Element type → its number in the kernels; uint16 stands for bfloat16, which numpy lacks."""
 
