@@ -81,16 +81,17 @@ class UpdateQueue(_Pending):
             await self._wait()
         if self._left_some:
             await asyncio.sleep(0)
+        if self._num_unread > MAX_READ:
+            return self._some()
         if self._unread:
-            return self._take()
+            unread, self._unread, self._num_unread, self._left_some = self._unread, {}, 0, False
+            return list(unread.values())
         if self._error is not None:
             raise self._error
         return []
 
-    def _take(self) -> list[TokenUpdate]:
-        if self._num_unread <= MAX_READ:
-            unread, self._unread, self._num_unread, self._left_some = self._unread, {}, 0, False
-            return list(unread.values())
+    def _some(self) -> list[TokenUpdate]:
+        """As much as a reader gets at once."""
         taken: list[TokenUpdate] = []
         room = MAX_READ
         for choice, update in list(self._unread.items()):

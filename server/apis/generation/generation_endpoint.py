@@ -246,7 +246,11 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
                     for number, (part, num) in enumerate(in_turns(joiner.push(batch))):
                         if number:
                             await asyncio.sleep(0)
-                        data = waiting + await written(exchange, partial(joined, chunks.piece, part), num)
+                        if num:
+                            data = await written(exchange, partial(joined, chunks.piece, part), num)
+                        else:
+                            data = joined(chunks.piece, part)
+                        data = waiting + data
                         if running.counter.complete:
                             data += chunks.ending()
                         waiting = b""

@@ -89,7 +89,8 @@ async def written(exchange: Exchange, write: Callable[[], bytes], num: int) -> b
 
 
 def in_turns(batch: Batch) -> Sequence[tuple[Batch, int]]:
-    """The updates of each turn of the event loop, and their number of log-probabilities.
+    """The updates of each turn of the event loop, and their number of log-probabilities where it is too large
+    for a turn, else 0.
 
     A turn has at most MANY_SCORES of them, or one update with more.  A batch with few, as most are, is not
     split.
@@ -98,7 +99,9 @@ def in_turns(batch: Batch) -> Sequence[tuple[Batch, int]]:
     for _, update in batch:
         if update.piece.logprobs is not None:
             total += num_scores(update)
-    return [(batch, total)] if total <= MANY_SCORES else [*_parts(batch)]
+    if total <= MANY_SCORES:
+        return [(batch, 0)]
+    return [(part, num if num > MANY_SCORES else 0) for part, num in _parts(batch)]
 
 
 def joined(piece: Callable[[int, Any], bytes], updates: Batch) -> bytes:
