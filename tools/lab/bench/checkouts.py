@@ -7,6 +7,7 @@ this environment.
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import tempfile
@@ -71,12 +72,16 @@ def serve(
     workers: int,
     log: Path,
     settings: Mapping[str, str] = NO_SETTINGS,
+    beside: str = "",
 ) -> Served:
-    """The Braid of a checkout, on the packages of this environment, with further `settings`."""
+    """The Braid of a checkout, on the packages of this environment, with further `settings`.
+
+    `beside` is a folder whose modules its processes find too.
+    """
     port = free_port()
     environment = without_settings() | {
         **settings,
-        "PYTHONPATH": str(checkout),
+        "PYTHONPATH": f"{checkout}{os.pathsep}{beside}" if beside else str(checkout),
         "BRAID_PORT": str(port),
         "BRAID_MODELS": str(models),
         "BRAID_WORKERS": str(workers),
