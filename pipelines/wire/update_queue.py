@@ -91,7 +91,7 @@ class UpdateQueue(_Pending):
         return []
 
     def _some(self) -> list[TokenUpdate]:
-        """As much as a reader gets at once."""
+        """The updates that a reader gets at once: MAX_READ tokens and alternatives at most."""
         taken: list[TokenUpdate] = []
         room = MAX_READ
         for choice, update in list(self._unread.items()):

@@ -84,10 +84,10 @@ class MarkWords(TokenizerNode, Planning):
         pairs = zip(request.prompts, labels, strict=True)
         return [self._marked(readers[own], prompt, request, most) for prompt, own in pairs]
 
-    def _reader(self, labels: LabelSet, most: int | None) -> PromptReader:
+    def _reader(self, labels: LabelSet, most: int | None) -> LabelledTextReader:
         """Raises RequestError for labels that no text can stand behind."""
         before = [*chain(*((self.settings.entity, label) for label in labels.prompts))]
-        reader = PromptReader(self.tokenizer, self.settings, [*before, self.settings.separator])
+        reader = LabelledTextReader(self.tokenizer, self.settings, [*before, self.settings.separator])
         reader.check_labels(len(labels.prompts), most)
         return reader
 
@@ -98,7 +98,7 @@ class MarkWords(TokenizerNode, Planning):
         return min(bounds, default=None)
 
     def _marked(
-        self, reader: PromptReader, prompt: Prompt, request: PoolingInput, most: int | None
+        self, reader: LabelledTextReader, prompt: Prompt, request: PoolingInput, most: int | None
     ) -> MarkedText:
         if prompt.text is None:
             raise RequestError("entities have places in a text; send the text, not token ids", "input")
@@ -131,7 +131,7 @@ class _Tokens(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PromptReader:
+class LabelledTextReader:
     """Reads texts behind one prompt, whose words are `before`."""
 
     tokenizer: Any

@@ -12,7 +12,7 @@ from live_app import answers
 from tokenizers import Tokenizer
 
 from pipelines.base.errors import RequestError
-from pipelines.nodes.entities.mark_words import MAX_COUNTED_WORDS, PromptReader, words_of
+from pipelines.nodes.entities.mark_words import MAX_COUNTED_WORDS, LabelledTextReader, words_of
 from pipelines.nodes.entities.span_search import MAX_REQUEST_CANDIDATES, SpanSearch, find_spans
 from pipelines.nodes.entities.span_settings import read_span_settings
 from pipelines.values.entity_values import MarkedText
@@ -200,7 +200,7 @@ def test_the_tokens_of_a_part_are_those_of_the_whole_text(kind, left):
     """A text that is too long becomes tokens once: those of the words that have room are taken from all."""
     settings = read_span_settings(GLINER / kind / "gliner_config.json")
     tokenizer = Tokenizer.from_file(str(GLINER / kind / "tokenizer.json"))
-    reader = PromptReader(tokenizer, settings, [settings.entity, "city", settings.separator])
+    reader = LabelledTextReader(tokenizer, settings, [settings.entity, "city", settings.separator])
     for text in TEXTS:
         words = words_of(text, left)
         tokens = reader.encode(text, words)
