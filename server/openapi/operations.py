@@ -78,7 +78,8 @@ from server.openapi.operation import (
 )
 from server.openapi.schemas import BodySchema
 from server.openapi.store_operations import STORE_OPERATIONS
-from server.schema.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
+from server.schema.model_list import ModelInfo, ModelList
+from server.schema.reply_models import ChatChunk, ChatCompletion, Completion
 from server.services.model_times import ModelTimes
 from server.status.reply_models import StatusReply
 

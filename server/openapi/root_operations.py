@@ -83,7 +83,8 @@ from server.openapi.operations import (
 )
 from server.openapi.schemas import BodySchema
 from server.openapi.trainer_operations import TRAINER_OPERATIONS
-from server.schema.reply_models import ChatChunk, ChatCompletion, Completion, ModelList, Success
+from server.schema.model_list import ModelList
+from server.schema.reply_models import ChatChunk, ChatCompletion, Completion, Success
 
 KSERVE_MODEL = Operation(
     "The versions and tensors of a model", "tensors", reply=(ModelMetadata,), errors=GETS

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pipelines.base.errors import RequestError
 from server.schema.anthropic_errors import AllFieldsReply
-from server.schema.reply_models import ModelInfo
+from server.schema.model_list import ModelInfo
 
 VERSION_HEADER = "anthropic-version"
 """Every client of Anthropic's API sends it."""

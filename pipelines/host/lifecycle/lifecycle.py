@@ -22,8 +22,9 @@ from pipelines.host.lifecycle.residency_decisions import (
     RestoreModel,
     RetireModel,
 )
-from pipelines.host.models import loader
+from pipelines.host.models import load_events
 from pipelines.host.models.instances import ModelInstances
+from pipelines.host.models.loader import Loader
 from pipelines.host.models.model import HostModel
 from pipelines.host.models.residents import MemoryLimits, Terms
 from pipelines.repository.files.report import notes_of
@@ -67,7 +68,7 @@ class Lifecycle:
     def __init__(
         self,
         instances: ModelInstances,
-        load: loader.Loader,
+        load: Loader,
         listener: Listener,
         limits: MemoryLimits,
         changed: Callable[[], None],
@@ -102,12 +103,12 @@ class Lifecycle:
             UnloadModel: self._unload,
             Rescan: self._rescan,
             KeepModel: self._keep,
-            loader.Scanned: self._scanned,
-            loader.Loaded: self._loaded,
-            loader.LoadFailed: self._load_failed,
-            loader.Progressed: self._progressed,
-            loader.Restored: self._restored,
-            loader.Removed: self._removed,
+            load_events.Scanned: self._scanned,
+            load_events.Loaded: self._loaded,
+            load_events.LoadFailed: self._load_failed,
+            load_events.Progressed: self._progressed,
+            load_events.Restored: self._restored,
+            load_events.Removed: self._removed,
         }
 
     @property
@@ -258,7 +259,7 @@ class Lifecycle:
 
     # Events of the loader
 
-    def _scanned(self, peer: Peer, event: loader.Scanned) -> None:
+    def _scanned(self, peer: Peer, event: load_events.Scanned) -> None:
         self._num_scans, self._scan_error = event.number, event.error
         for folder, terms in event.found:
             name = folder.name
@@ -275,7 +276,7 @@ class Lifecycle:
         self._instances.unloaded(self._folders[name], self._terms[name].task, on_request)
         self._changed()
 
-    def _loaded(self, peer: Peer, event: loader.Loaded) -> None:
+    def _loaded(self, peer: Peer, event: load_events.Loaded) -> None:
         folder, model = event.folder, event.model
         self._memory.loaded(folder.name, event.num_bytes)
         self._instances.loaded(folder, model, event.snapshot, event.graphs, event.num_bytes)
@@ -298,7 +299,7 @@ class Lifecycle:
         self._changed()
         self._is_due = True
 
-    def _load_failed(self, peer: Peer, event: loader.LoadFailed) -> None:
+    def _load_failed(self, peer: Peer, event: load_events.LoadFailed) -> None:
         name = event.folder.name
         self._memory.failed(name, event.problems[0])
         self._instances.failed(event.folder, event.problems)
@@ -309,17 +310,17 @@ class Lifecycle:
         self._changed()
         self._is_due = True
 
-    def _progressed(self, peer: Peer, event: loader.Progressed) -> None:
+    def _progressed(self, peer: Peer, event: load_events.Progressed) -> None:
         self._instances.progressed(event.name, event.what, event.share)
         self._changed()
 
-    def _restored(self, peer: Peer, event: loader.Restored) -> None:
+    def _restored(self, peer: Peer, event: load_events.Restored) -> None:
         self._instances.restored(event.name)
         if not self._memory.is_in_memory(event.name):
             self._show_unloaded(event.name)
         self._changed()
 
-    def _removed(self, peer: Peer, event: loader.Removed) -> None:
+    def _removed(self, peer: Peer, event: load_events.Removed) -> None:
         self._num_changes += 1
         self._memory.gone(event.name)
         self._instances.removed(event.name)

@@ -22,7 +22,16 @@ from graphs.compose import GraphSource
 from graphs.errors import GraphError
 from pipelines.base.errors import BraidError, EngineError, InvalidConfig, RequestError
 from pipelines.base.garbage_collection import release_free_pages
-from pipelines.host.adapters.adapter_discovery import AdapterFinder, AdapterFit, AdaptersFound
+from pipelines.host.adapters.adapter_discovery import AdapterFinder, AdapterFit
+from pipelines.host.models.load_events import (
+    Event,
+    Loaded,
+    LoadFailed,
+    Progressed,
+    Removed,
+    Restored,
+    Scanned,
+)
 from pipelines.host.models.model import HostModel, build_for_host
 from pipelines.host.models.model_terms import taken_bytes, terms_of
 from pipelines.host.models.residents import Terms
@@ -41,56 +50,6 @@ Build = Callable[[ModelFolder, Mapping[str, GraphSource]], HostModel]
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A folder was loaded.  The reader of this event owns `model` and `snapshot`.
-
-    `graphs` holds the texts of its graph and of all that it names, as they were checked; `num_bytes` is what
-    the model takes.
-    """
-
-    folder: ModelFolder
-    model: HostModel
-    snapshot: Snapshot
-    graphs: Mapping[str, GraphText]
-    seconds: float
-    num_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class LoadFailed:
-    """A folder could not be loaded; `problems` are written for the author of the folder."""
-
-    folder: ModelFolder
-    problems: list[str]
-
-
-@dataclass(frozen=True)
-class Restored:
-    """A folder that could not be loaded is again what was loaded before."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Removed:
-    """A name is no longer in the repository."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Scanned:
-    """The repository was looked at, for the `number`th time; `found` is new, changed or to be tried again.
-
-    `error`: it could not be read, so that nothing has changed.
-    """
-
-    number: int
-    found: list[tuple[ModelFolder, Terms]]
-    error: BraidError | None = None
-
-
-@dataclass(frozen=True)
 class ModelSource:
     """The source of a host's models: a model repository, and how its folders are found and loaded.
 
@@ -102,18 +61,6 @@ class ModelSource:
     build: Build = build_for_host
     poll_s: float | None = None
     adapters: AdapterFinder = field(default_factory=AdapterFinder)
-
-
-@dataclass(frozen=True)
-class Progressed:
-    """A report of the load of `name`: its current task, and the share of it that is done, from 0 to 1."""
-
-    name: str
-    what: str
-    share: float
-
-
-Event = Loaded | LoadFailed | Progressed | Restored | Removed | Scanned | AdaptersFound
 
 
 @dataclass

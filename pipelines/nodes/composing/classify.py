@@ -19,7 +19,7 @@ from pipelines.values.tasks import PoolingInput
 
 
 class Classify(NamesOne, PortsBySettings, Composing):
-    """Classifies a text by a model of the repository; a template sees the likeliest class."""
+    """Classifies a text by a model of the repository; a template gets the likeliest class."""
 
     class Config(NodeConfig):
         elsewhere = CALLED

@@ -21,13 +21,7 @@ from server.schema.anthropic_models import (
     anthropic_model,
     anthropic_models,
 )
-from server.schema.reply_models import (
-    ModelCapabilities,
-    ModelInfo,
-    ModelInfoStatus,
-    ModelList,
-    Permission,
-)
+from server.schema.model_list import ModelCapabilities, ModelInfo, ModelInfoStatus, ModelList, Permission
 from server.services.services import Services
 
 FAILED_RETRY_S = 30

@@ -1,1 +1,1 @@
-"""Text of live speech over a WebSocket: sound in pieces, and its text while it is spoken."""
+"""Live speech over a WebSocket: sound in pieces, its text while it is spoken, and spoken conversations."""

@@ -15,7 +15,7 @@ from server.apis.messages import documents
 from server.media import pdf_text
 from server.schema.anthropic_errors import anthropic_error
 from server.schema.anthropic_models import anthropic_models
-from server.schema.reply_models import ModelInfo
+from server.schema.model_list import ModelInfo
 
 LATER = {**WEATHER, "name": "get_tide", "defer_loading": True}
 SEARCH = {**CALL, "name": "ToolSearch"}
