@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -13,10 +13,11 @@ from pipelines.base.errors import RequestError
 from pipelines.nodes.images.places import in_pieces, with_breaks
 from pipelines.nodes.interface import Loading, MarksMedia, Running
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
-from pipelines.nodes.text.templates.request_template import RequestTemplate
-from pipelines.nodes.text.templates.tools_as_text import with_tools_as_text
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import PoolingInput, PromptInput
+
+if TYPE_CHECKING:
+    from pipelines.nodes.text.templates.request_template import RequestTemplate
 
 DEFAULT, TOOL_USE = "default", "tool_use"
 """Names of templates: of every conversation, and of those with tools where a model has one for them."""
@@ -117,6 +118,8 @@ class ChatTemplate(Node):
             return request.prompts
         if call.plan.tools_as_text:
             shown = [] if call.plan.tool_calls is None else _shown_tools(request)
+            from pipelines.nodes.text.templates.tools_as_text import with_tools_as_text
+
             request = with_tools_as_text(request, shown)
         return [self.prompt(request)]
 
@@ -165,6 +168,8 @@ class ChatTemplate(Node):
         """The request's own template, or the node's: the one for tools where the request declares some."""
         if request.chat_template is None:
             return self.templates[TOOL_USE if _shown_tools(request) else DEFAULT]
+        from pipelines.nodes.text.templates.request_template import RequestTemplate  # few requests have one
+
         return RequestTemplate(request.chat_template, self.template.special_tokens)
 
 
