@@ -47,6 +47,10 @@ class IndexFolder:
         """The folder of a version."""
         return self.path / str(number)
 
+    def is_kept(self, number: int) -> bool:
+        """Whether a version is the current one, or the one before, which no writer removes yet."""
+        return self.number() in (number, number + 1)
+
     @contextmanager
     def next_version(self) -> Iterator[Path]:
         """A new folder, which becomes the current version at the end of the block.

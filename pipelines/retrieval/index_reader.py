@@ -195,15 +195,22 @@ class IndexReader:
         self._number, self._version, self._fault = number, version, ""
 
     def _open(self) -> tuple[int, Version]:
+        """The current version.  One that a writer may have begun to remove meanwhile is not taken."""
         for _ in range(3):
             number = self._folder.number()
             if number is None:
                 raise FileNotFoundError(f"{self._folder.path} holds no index: write one with `braid index`")
             try:
-                return number, Version(self._folder.version(number))
-            except FileNotFoundError as error:
-                if self._folder.number() == number:
+                version = Version(self._folder.version(number))
+            except (OSError, ValueError, sqlite3.Error) as error:
+                if not self._folder.is_kept(number):
+                    continue
+                if isinstance(error, FileNotFoundError):
                     raise ValueError(f"{error}: the index is damaged; index the documents again") from None
+                raise
+            if self._folder.is_kept(number):
+                return number, version
+            version.close()
         raise FileNotFoundError(f"{self._folder.path} changes faster than it can be opened")
 
 

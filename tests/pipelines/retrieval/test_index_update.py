@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipelines.retrieval import index_reader
 from pipelines.retrieval.about import ABOUT
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.filters import where
@@ -298,6 +299,28 @@ def test_a_damaged_version_is_refused_and_one_that_is_open_serves_on(folder, dam
     assert "stays at version 1" in caplog.text
     with pytest.raises((ValueError, sqlite3.Error), match="damaged|not a database"):
         IndexReader(folder.path)
+
+
+@pytest.mark.parametrize("error", [None, FileNotFoundError("gone"), sqlite3.OperationalError("gone")])
+def test_a_version_that_a_writer_removes_while_it_is_opened_is_not_taken(folder, error, monkeypatch):
+    opened, open_version = [], index_reader.Version
+
+    def slow(path):
+        version = open_version(path)
+        opened.append(path.name)
+        if path.name == "1":
+            for name in ("new.txt", "newer.txt"):
+                update(folder, documents({name: "Whales are mammals."}), MAKING, keeps_others=True)
+            if error is not None:
+                version.close()
+                raise error
+        return version
+
+    monkeypatch.setattr(index_reader, "Version", slow)
+    reader = IndexReader(folder.path)
+    assert opened == ["1", "3"]
+    assert reader.about.documents == len(TEXTS) + 2
+    reader.close()
 
 
 def test_vectors_of_another_model_are_refused(folder):
