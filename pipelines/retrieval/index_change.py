@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipelines.retrieval.about import About, OtherFormat
+from pipelines.retrieval.about import About, OtherFormat, file_lengths
 from pipelines.retrieval.cutting import Cutting, Passage
 from pipelines.retrieval.dense_vectors import DenseVectors
 from pipelines.retrieval.index_folder import IndexFolder
@@ -151,6 +151,7 @@ class IndexChange:
             making.kinds,
             tuple(self._counts),
             self._num_postings,
+            file_lengths(self._new),
         ).write(self._new)
 
     def close(self) -> None:

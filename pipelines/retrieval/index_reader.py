@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.base.errors import RequestError
-from pipelines.retrieval.about import About
+from pipelines.retrieval.about import DAMAGED, About
 from pipelines.retrieval.dense_vectors import DenseVectors, Floats, Rows, unit
 from pipelines.retrieval.filters import Where
 from pipelines.retrieval.index_folder import IndexFolder
@@ -62,6 +62,11 @@ class Version:
         if self.vectors is not None:
             self.vectors.use_graph()
         self.passages = Passages(folder, counts)
+        try:
+            self.about.check_files(folder)  # at last: what is there now was there when it was opened
+        except BaseException:
+            self.passages.close()
+            raise
         self._present = self.passages.allowed(None) if self.passages.has_removed else None
         self.words = StoredWords([part.words for part in self.passages.parts], self._present)
 
@@ -80,7 +85,10 @@ class Version:
                 f"has {vectors.shape[-1]}: write the index again with the model that is used"
             )
         pairs = zip(queries, unit(vectors), strict=True)
-        return [self._hits(query, self._kinds(query, vector)) for query, vector in pairs]
+        try:
+            return [self._hits(query, self._kinds(query, vector)) for query, vector in pairs]
+        except (IndexError, KeyError, sqlite3.Error) as error:
+            raise ValueError(f"a file holds what it cannot ({error}): {DAMAGED}") from error
 
     def _kinds(self, query: Query, vector: Floats) -> dict[str, list[tuple[int, float]]]:
         """(row, score) of each kind of search that has a weight, the best first."""
@@ -206,12 +214,12 @@ class IndexReader:
                 if not self._folder.is_kept(number):
                     continue
                 if isinstance(error, FileNotFoundError):
-                    raise ValueError(f"{error}: the index is damaged; index the documents again") from None
+                    raise ValueError(f"{error.filename} is missing: {DAMAGED}") from None
                 raise
             if self._folder.is_kept(number):
                 return number, version
             version.close()
-        raise FileNotFoundError(f"{self._folder.path} changes faster than it can be opened")
+        raise OSError(f"{self._folder.path} changes faster than it can be opened")
 
 
 def dense_of(vectors: Mapping[str, Vectors], num_queries: int) -> Floats:

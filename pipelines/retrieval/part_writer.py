@@ -23,6 +23,7 @@ class VersionBefore:
     def __init__(self, folder: Path, about: About) -> None:
         """Raises OSError, sqlite3.Error, and ValueError where it is damaged."""
         self.folder, self.about = folder, about
+        about.check_files(folder)
         counts, kinds = about.parts, about.kinds
         self.dense = DenseVectors(folder, counts, about.size) if "dense" in kinds else None
         self.sparse = Postings(folder, counts, about.postings) if "sparse" in kinds else None

@@ -28,6 +28,10 @@ LEAST_WEIGHT = 1e-6
 """The weight of a word that is in half of the passages or more, as in FTS5."""
 WORD = re.compile(r"\w+")
 ACCENTS = re.compile(r"(?<=[a-z])[\u0300-\u036f]+")
+MARKS = re.compile(r"([^\w\s\x00-\x7f]{30})[^\w\s\x00-\x7f]+")
+"""More marks on a letter than Unicode's stream-safe format allows: normalization sorts them in a time that is
+the square of their number.
+"""
 Places = Mapping[str, tuple[int, int]]
 """Word → the first and the end of its places in the file of a part."""
 
@@ -36,6 +40,7 @@ def _names(text: str) -> list[str]:
     """What stands between other characters than letters, digits and low lines."""
     text = text.lower()
     if not text.isascii():
+        text = MARKS.sub(r"\1", text)
         text = unicodedata.normalize("NFC", ACCENTS.sub("", unicodedata.normalize("NFD", text)))
     return WORD.findall(text)
 

@@ -17,9 +17,10 @@ import pytest
 from pipelines.retrieval import index_reader
 from pipelines.retrieval.about import ABOUT
 from pipelines.retrieval.cutting import Cutting
+from pipelines.retrieval.dense_vectors import HALVES
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexBusy, IndexFolder
-from pipelines.retrieval.index_parts import part_file
+from pipelines.retrieval.index_parts import REMOVED, part_file
 from pipelines.retrieval.index_reader import IndexReader, Query
 from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
 from pipelines.retrieval.making import Making
@@ -284,21 +285,60 @@ def damage_about(version):
     (version / "about.json").write_text("{}")
 
 
+def cut_words(version):
+    (words,) = version.glob("0-words.bin")
+    whole = words.read_bytes()
+    words.unlink()
+    words.write_bytes(whole[:-8])  # still a file of words, of one less
+
+
+def lose_removed(version):
+    """What was removed would be found again."""
+    part_file(version, 0, REMOVED).unlink()
+
+
+def lose_halves(version):
+    part_file(version, 0, HALVES).unlink()
+
+
 def remove_version(version):
     shutil.rmtree(version)
 
 
 @pytest.mark.parametrize(
-    "damage", [damage_vectors, damage_passages, remove_words, damage_about, remove_version]
+    "damage",
+    [
+        damage_vectors,
+        damage_passages,
+        damage_about,
+        remove_words,
+        cut_words,
+        lose_removed,
+        lose_halves,
+        remove_version,
+    ],
 )
 def test_a_damaged_version_is_refused_and_one_that_is_open_serves_on(folder, damage, caplog):
     reader = IndexReader(folder.path, clock=iter(range(0, 1000, 10)).__next__)
-    update(folder, documents({**TEXTS, "new.txt": "Whales."}), MAKING)
+    many = {f"{number}.txt": f"number {number}" for number in range(20)}
+    update(folder, documents({**TEXTS, **many}), MAKING)
+    for name in ("3.txt", "4.txt"):  # the first merges the parts
+        remove(folder, [name], MAKING)
     damage(folder.version(folder.number()))
     assert names(reader, "moon")[0] == "moon.md"
     assert "stays at version 1" in caplog.text
-    with pytest.raises((ValueError, sqlite3.Error), match="damaged|not a database"):
+    with pytest.raises((ValueError, sqlite3.Error), match="damaged|database"):
         IndexReader(folder.path)
+    if damage is not remove_version:
+        with pytest.raises((OSError, ValueError, sqlite3.Error)):
+            update(folder, documents({"new.txt": "Whales."}), MAKING, keeps_others=True)
+
+
+def test_rows_that_an_index_has_not_are_an_error_that_says_what_to_do(folder):
+    words = folder.version(1) / "0-words.bin"
+    words.write_bytes(words.read_bytes()[:12] + b"\x7f" * (words.stat().st_size - 12))
+    with pytest.raises(ValueError, match="index the documents again"):
+        names(IndexReader(folder.path), "moon", weights={"text": 1.0})
 
 
 @pytest.mark.parametrize("error", [None, FileNotFoundError("gone"), sqlite3.OperationalError("gone")])
@@ -331,7 +371,7 @@ def test_vectors_of_another_model_are_refused(folder):
 def test_an_index_of_another_version_of_braid_is_made_anew_or_refused(folder):
     about = folder.version(1) / ABOUT
     about.write_text(json.dumps({**json.loads(about.read_text()), "format": 3}))
-    with pytest.raises(ValueError, match=r"format 3, and this Braid reads 4: index the documents again"):
+    with pytest.raises(ValueError, match=r"format 3, and this Braid reads 5: index the documents again"):
         IndexReader(folder.path)
     for refused in (
         lambda: update(folder, documents(TEXTS), MAKING, keeps_others=True),

@@ -108,3 +108,9 @@ def test_a_name_with_low_lines_is_found_as_a_whole_and_by_its_words(tmp_path):
 def test_a_query_has_a_bound():
     assert query_words(" ".join(map(str, range(1000))), 64) == [str(number) for number in range(64)]
     assert query_words("?! ... _", 64) == []
+
+
+def test_letters_with_very_many_marks_are_read_in_time_that_grows_with_their_number():
+    """100,000 marks that are not in order took Unicode's normalization 15 seconds, with the interpreter's lock."""
+    many = "\u0301\u0316" * 50_000
+    assert query_words(f"caf e{many} \u0439{many} end", 64) == ["caf", "e", "\u0439", "end"]
