@@ -62,9 +62,9 @@ class Metadata:
         """A number of the architecture."""
         return self.number(f"{self.architecture}.{name}", default, least, most)
 
-    def count(self, name: str, default: int | None = None, least: int = 1) -> int:
+    def count(self, name: str, default: int | None = None, least: int = 1, most: int = 1 << 31) -> int:
         """A whole number of the architecture."""
-        return int(self.own(name, default, least))
+        return int(self.own(name, default, least, most))
 
     def per_layer(self, name: str, layers: int) -> list[float] | None:
         """A number of each layer, which may be one number for all; None where the file has none."""

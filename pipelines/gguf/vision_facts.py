@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
@@ -18,6 +20,9 @@ SEES, HEARS = "clip.has_vision_encoder", "clip.has_audio_encoder"
 EPSILON = "attention.layer_norm_epsilon"
 WINDOW = 112
 """Pixels of a side of a window where the file does not say it."""
+MAX_LEAST, MAX_LONGEST = 1 << 22, 1 << 12
+"""To how many pixels images may be scaled up, and a side of one: those of a damaged file took all memory."""
+LEAST_STD = 1e-6
 UNREAD = frozenset(
     {"clip.has_text_encoder", "clip.has_llava_projector", "clip.vision.projection_dim", HEARS}
     | {
@@ -199,12 +204,13 @@ def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> Vision
         window=metadata.count("vision.window_size", WINDOW),
         mean=_colours(metadata, "image_mean"),
         std=_colours(metadata, "image_std"),
-        least=metadata.count("vision.image_min_pixels", 0, 0),
+        least=metadata.count("vision.image_min_pixels", 0, 0, MAX_LEAST),
         most=metadata.count("vision.image_max_pixels", 0, 0),
         tiles=(metadata.count("vision.preproc_min_tiles", 1), metadata.count("vision.preproc_max_tiles", 12)),
-        longest=metadata.count("vision.preproc_image_size", 0, 0),
+        longest=metadata.count("vision.preproc_image_size", 0, 0, MAX_LONGEST),
         axis_rows=tensors[TABLE].rows // 2 if kind.table == "by axis" and TABLE in tensors else 0,
     )
+    _check_pixels(facts)
     if kind.table == "by axis" and facts.axis_rows < facts.tokens * facts.merge:
         raise GgufError(f"has {facts.axis_rows} positions on each axis; an image may have more patches")
     if facts.layers and not kind.has_layers:
@@ -214,6 +220,16 @@ def read_vision(metadata: Metadata, tensors: Mapping[str, GgufTensor]) -> Vision
     if facts.merge > facts.along or (facts.along % facts.merge and not kind.has_grids):
         raise GgufError(f"has {facts.along} patches along an image, of which {facts.merge} are one token")
     return facts
+
+
+def _check_pixels(facts: VisionFacts) -> None:
+    """Raise `GgufError` where no image has as few pixels as the file allows."""
+    token = (facts.patch * facts.merge) ** 2
+    if facts.most and facts.most < max(token, facts.least):
+        raise GgufError(
+            f"clip.vision.image_max_pixels is {facts.most}, less than the {token} of a token or "
+            f"image_min_pixels, {facts.least}"
+        )
 
 
 def _kind_name(metadata: Metadata) -> str:
@@ -249,4 +265,6 @@ def _colours(metadata: Metadata, name: str) -> tuple[float, ...]:
     values = metadata.array(f"clip.vision.{name}")
     if values is None or len(values) != 3:
         raise GgufError(f"has no three numbers clip.vision.{name}")
+    if not np.isfinite(values).all() or (name == "image_std" and (values < LEAST_STD).any()):
+        raise GgufError(f"clip.vision.{name} is {values.tolist()}, by which no colour is scaled")
     return tuple(round(float(value), 7) for value in values)

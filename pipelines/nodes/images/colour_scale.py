@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from pipelines.values.node_values import Floats
 
+LEAST_STD = 1e-7
+
 
 @dataclass(frozen=True)
 class ColourScale:
@@ -33,6 +35,10 @@ def read_colour_scale(fields: Mapping[str, Any]) -> ColourScale:
     ]:
         raise ValueError(f"{off[0]}: false, which is not computed")
     colours = [np.array(fields[name], np.float32) for name in ("image_mean", "image_std")]
-    if any(each.shape != (3,) for each in colours):
+    if any(numbers.shape != (3,) for numbers in colours):
         raise ValueError("image_mean and image_std have no three numbers")
+    if not np.isfinite(colours).all() or not (colours[1] > LEAST_STD).all():
+        raise ValueError(
+            f"image_mean {fields['image_mean']}, image_std {fields['image_std']}: no such colours"
+        )
     return ColourScale(float(fields["rescale_factor"]), *colours)

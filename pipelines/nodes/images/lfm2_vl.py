@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PROCESSOR = "Lfm2VlImageProcessor"
 """The value of `image_processor_type`, which may end with Fast."""
 TOKEN, BEGIN, END, WHOLE = "<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>"
+MAX_TILE = 1024
+"""Pixels of a side."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +84,8 @@ def read_lfm2_vl(config: Mapping[str, Any], pixels: Mapping[str, Any]) -> Lfm2VL
     patch, merge, tile = (
         int(pixels[name]) for name in ("encoder_patch_size", "downsample_factor", "tile_size")
     )
-    if tile % (patch * merge):
-        raise ValueError(f"tile_size {tile} is no multiple of {patch * merge}")
+    if tile % (patch * merge) or not 0 < tile <= MAX_TILE:
+        raise ValueError(f"tile_size {tile} is no multiple of {patch * merge} up to {MAX_TILE}")
     least, most = (int(pixels[f"{end}_image_tokens"]) * (patch * merge) ** 2 for end in ("min", "max"))
     fewest, many = int(pixels["min_tiles"]), int(pixels["max_tiles"])
     splits = pixels.get("do_image_splitting", True) and not fewest == many == 1

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+MAX_TILES = 128
+"""The most that a model's files may ask for: a narrow image has nearly as many, of any size itself."""
+
 
 def tile_grids(fewest: int, most: int) -> tuple[tuple[int, int], ...]:
     """All (columns, rows) of at least `fewest` and at most `most` tiles, in the order of their number.
 
-    Raises ValueError where there are none.
+    Raises ValueError where there are none, or too many.
     """
+    if most > MAX_TILES:
+        raise ValueError(f"an image of up to {most} tiles; it is split into {MAX_TILES} at most")
     if not 1 <= fewest <= most:
         raise ValueError(f"at least {fewest} and at most {most} tiles allow no image")
     sides = range(1, most + 1)

@@ -128,3 +128,20 @@ def test_a_token_of_more_patches_than_an_image_has_is_refused(merge):
     fields = fields_of("qwen3vl_merger") | {"clip.vision.spatial_merge_size": merge}
     with pytest.raises(GgufError, match=f"has 4 patches along an image, of which {merge} are one token"):
         read_vision(Metadata(fields), {})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("image_min_pixels", 1 << 31, "image_min_pixels is 2147483648, not within 0 and 4194304"),
+        ("image_max_pixels", 7, "image_max_pixels is 7, less than the 1024 of a token"),
+        ("preproc_image_size", 1 << 20, "preproc_image_size is 1048576, not within 0 and 4096"),
+        ("image_mean", np.full(3, np.nan, np.float32), "image_mean is .*, by which no colour is scaled"),
+        ("image_std", np.zeros(3, np.float32), "image_std is .*, by which no colour is scaled"),
+    ],
+)
+def test_numbers_by_which_no_image_can_be_scaled_are_refused(key, value, fault):
+    """An image took all memory, was empty, or was no number."""
+    fields = fields_of("lfm2") | {f"clip.vision.{key}": value}
+    with pytest.raises(GgufError, match=fault):
+        read_vision(Metadata(fields), {})

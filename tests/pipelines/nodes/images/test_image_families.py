@@ -226,3 +226,16 @@ def test_what_would_be_read_wrong_is_refused(kind, config, pixels, words):
     settings = WHOLE if kind == "gemma3" else TILED
     with pytest.raises(ValueError, match=words):
         FAMILIES[kind]({**base, **config}, {**settings, **COLOURS, **pixels})
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "pixels", "fault"),
+    [
+        ("internvl_chat", INTERNVL | {"max_dynamic_patch": 10**6}, COLOURS, "up to 1000000 tiles"),
+        ("gemma3", GEMMA3, {**WHOLE, **COLOURS, "image_std": [0.0] * 3}, "image_std"),
+        ("gemma3", GEMMA3, {**WHOLE, **COLOURS, "image_mean": [float("nan")] * 3}, "image_mean"),
+    ],
+)
+def test_settings_by_which_no_image_can_be_read_are_refused(kind, config, pixels, fault):
+    with pytest.raises(ValueError, match=fault):
+        FAMILIES[kind](config, pixels)
