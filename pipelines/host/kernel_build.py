@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from types import FrameType
 
 from ops.cpu.build import (
@@ -39,6 +40,7 @@ LOCK, REFUSED = ".lock", ".refused"
 RETRY_S = 24 * 3600
 STORED_ENTRIES = 8
 LEAST_PRIORITY = 19
+KILL_S = 0.05
 OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
 
 
@@ -119,9 +121,20 @@ def _sweep() -> None:
 
 def _end(number: int, frame: FrameType | None) -> None:
     """End at SIGTERM, and the compilers that run with this process; `unfinished` removes what they wrote."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.killpg(0, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, _stay)
+    Thread(target=_end_compilers, daemon=True).start()
     sys.exit(1)
+
+
+def _stay(number: int, frame: FrameType | None) -> None:
+    """Do nothing at a further signal.  Compilers would inherit SIG_IGN, but not this handler."""
+
+
+def _end_compilers() -> None:
+    """End the compilers of this process group until the process has ended: its threads may start another."""
+    while True:
+        os.killpg(0, signal.SIGTERM)
+        time.sleep(KILL_S)
 
 
 def main() -> None:
