@@ -15,6 +15,7 @@ from server.keys.key_file import KEYS_COPY, KeyFile, KeyFileError
 from server.process.engine_hosts import EngineHosts
 from server.process.grpc_port import check_grpc
 from server.process.host_command import HostPlan, host_command, plan_hosts
+from server.process.open_files import allow_open_files
 from server.process.private_folder import PrivateFolder, remove_left_over
 from server.process.supervisor import EngineSupervisor
 from server.process.worker_pool import WorkerPool
@@ -27,6 +28,7 @@ def start(arbiter: Any, settings: Settings) -> None:
     """
     settings = settings.model_copy(update={"tls": bool(arbiter.cfg.is_ssl)})
     os.environ["BRAID_TLS"] = str(settings.tls)
+    allow_open_files()
     if settings.grpc_port is not None:
         check_grpc(settings, settings.grpc_port)
     _announce_end(arbiter)
