@@ -34,7 +34,7 @@ def _label_or_labels(value: Any) -> Any:
 
 
 Labels = Annotated[
-    Items[Annotated[StrictStr | list[StrictStr] | dict[str, StrictStr], BeforeValidator(_label_or_labels)]]
+    Items[Annotated[StrictStr | Items[StrictStr] | dict[str, StrictStr], BeforeValidator(_label_or_labels)]]
     | dict[str, StrictStr],
     at_most(MAX_LABELED_TEXTS, "labels"),
     BeforeValidator(listed),
