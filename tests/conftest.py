@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx._config
 import pytest
+from closed_clients import close_clients
 from compiled_kernels import compiled_kernels
 from fake_decoder import byte_tokenizer
 from hypothesis import HealthCheck, settings
@@ -43,6 +44,12 @@ settings.register_profile(
 )
 settings.register_profile("few", settings.get_profile("braid"), max_examples=30)
 """No example fails for being slow: machines of continuous integration are, at times.  `few`: without `breadth`."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _closed_clients() -> Iterator[None]:
+    yield
+    close_clients()
 
 
 @pytest.fixture(scope="session")

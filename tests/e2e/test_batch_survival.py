@@ -12,6 +12,7 @@ import sys
 import openai
 import psutil
 import pytest
+from closed_clients import closed_later
 from paced_model import write_model
 from patience import PATIENCE_S, until
 from server_process import ServerProcess
@@ -22,7 +23,7 @@ NUM_LINES = 300
 
 
 def client(server: ServerProcess) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=8)
+    return closed_later(openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=8))
 
 
 def lines(count: int = NUM_LINES) -> bytes:

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from breadth import after
+from closed_clients import closed_later
 from openai import OpenAI
 
 REFUSED = "make demo-chat"
@@ -133,7 +134,7 @@ SCHEMA = {
 
 @pytest.fixture
 def ask(demo):
-    client = OpenAI(base_url=f"{demo.url}/v1", api_key="none", max_retries=0)
+    client = closed_later(OpenAI(base_url=f"{demo.url}/v1", api_key="none", max_retries=0))
 
     def chat(*messages, **options):
         roles = [{"role": "user", "content": one} if isinstance(one, str) else one for one in messages]

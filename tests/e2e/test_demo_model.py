@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from closed_clients import closed_later
 from openai import OpenAI
 
 WEATHER = {
@@ -21,7 +22,7 @@ WEATHER = {
 
 @pytest.fixture
 def ask(demo):
-    client = OpenAI(base_url=f"{demo.url}/v1", api_key="none", max_retries=0)
+    client = closed_later(OpenAI(base_url=f"{demo.url}/v1", api_key="none", max_retries=0))
 
     def chat(question, **options):
         messages = question if isinstance(question, list) else [{"role": "user", "content": question}]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from closed_clients import closed_later
 from openai import APIStatusError, OpenAI
 from paced_model import write_model
 from patience import PATIENCE_S
@@ -79,7 +80,7 @@ def test_a_full_disk_fails_what_needs_it_and_nothing_else(tmp_path, disk, monkey
     with ServerProcess(tmp_path / "models") as server:
         server.ready()
         assert [*disk.glob("braid-*")], "the server has no folder there"
-        client = OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+        client = closed_later(OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0))
         pids = server.worker_pids(), server.host().pid
         assert store_and_read(client) == (False, 507)  # started without room
         os.unlink(disk / "fill")

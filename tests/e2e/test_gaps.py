@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from closed_clients import closed_later
 from openai import OpenAI
 
 MOST_OF_A_BLOCK = 15
@@ -34,7 +35,7 @@ def infill(server, **fields):
 
 
 def test_the_middle_of_completions(server):
-    client = OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+    client = closed_later(OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0))
     reply = client.completions.create(model="coder", prompt="ab", suffix="yz", max_tokens=4, temperature=0)
     assert reply.usage.prompt_tokens == 7  # the four letters, and three tokens
     assert reply.usage.completion_tokens <= 4

@@ -12,6 +12,7 @@ import httpx
 import openai
 import pytest
 from click.testing import CliRunner
+from closed_clients import closed_later
 from gguf_vision import FAMILIES, MODEL, PROJECTOR, write_seeing
 from patience import PATIENCE_S
 from tiny_vision import picture
@@ -62,7 +63,9 @@ def test_replies_about_images_are_those_of_transformers(server, source, name):
         {"type": "image_url", "image_url": {"url": data_url(image)}},
         {"type": "text", "text": name},
     ]
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="-", timeout=PATIENCE_S, max_retries=0)
+    client = closed_later(
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="-", timeout=PATIENCE_S, max_retries=0)
+    )
     with client:
         reply = client.chat.completions.create(
             model="seeing",

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 from breadth import after
+from closed_clients import closed_later
 from openai import OpenAI
 from patience import PATIENCE_S
 
@@ -65,7 +66,9 @@ def ask(client, given, **more):
 
 @pytest.mark.parametrize("streams", after(1, [True, False]))
 def test_what_costs_too_much_is_refused_while_others_are_answered(demo, streams):
-    client = OpenAI(base_url=demo.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE_S)
+    client = closed_later(
+        OpenAI(base_url=demo.url + "/v1", api_key="none", max_retries=0, timeout=PATIENCE_S)
+    )
 
     def refused(name):
         refused_body, field = REFUSED[name]

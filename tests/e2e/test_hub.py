@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
+from closed_clients import closed_later
 from fake_hub import FakeHub
 from patience import PATIENCE_S
 from server_process import ROOT, free_port
@@ -81,7 +82,7 @@ def test_a_model_is_served_by_its_name_and_another_one_is_added(tmp_path):
         FakeHub(repos) as hub,
         serving(hub, tmp_path, "braid/embed", "--workers", "1", "--admin-key", "admin") as url,
     ):
-        client = openai.OpenAI(base_url=f"{url}/v1", api_key="none")
+        client = closed_later(openai.OpenAI(base_url=f"{url}/v1", api_key="none"))
         reply = client.embeddings.create(model="braid/embed", input=["How far away is the moon?"])
         assert len(reply.data[0].embedding) == 128
         body = {"model": "braid/demo", "as": "demo"}
@@ -104,7 +105,7 @@ def test_a_real_gguf_file_by_its_name(tmp_path):
     name = "bartowski/SmolLM2-135M-Instruct-GGUF:Q4_1"
     repos = {name.partition(":")[0]: {"SmolLM2-135M-Instruct-Q4_1.gguf": SMOLLM2}}
     with FakeHub(repos) as hub, serving(hub, tmp_path, name, "--workers", "1") as url:
-        client = openai.OpenAI(base_url=f"{url}/v1", api_key="none")
+        client = closed_later(openai.OpenAI(base_url=f"{url}/v1", api_key="none"))
         messages = [{"role": "user", "content": "What is the capital of France?"}]
         reply = client.chat.completions.create(model=name, messages=messages, temperature=0, max_tokens=20)
         assert "Paris" in reply.choices[0].message.content
@@ -115,7 +116,7 @@ def test_a_real_gguf_file_by_its_name(tmp_path):
 def test_a_whisper_of_ctranslate2s_form_is_converted_and_served(tmp_path):
     name = "Systran/faster-whisper-tiny.en"
     with FakeHub({name: files_of(WHISPER)}) as hub, serving(hub, tmp_path, name, "--workers", "1") as url:
-        client = openai.OpenAI(base_url=f"{url}/v1", api_key="none")
+        client = closed_later(openai.OpenAI(base_url=f"{url}/v1", api_key="none"))
         reply = client.audio.transcriptions.create(model=name, file=("tone.wav", tone()))
         assert isinstance(reply.text, str)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import openai
 import pytest
+from closed_clients import closed_later
 from ctranslate2_files import write_folder
 from fake_hub import FakeHub
 from minilm import SOURCE as MINILM
@@ -128,7 +129,7 @@ def test_one_server_of_all_kinds(repos, tmp_path):
     names = [name for name in repos if name != "rhasspy/piper-voices"]
     names.append("rhasspy/piper-voices:en_US-joe-medium")
     with FakeHub(repos) as hub, serving(hub, tmp_path, *names, "--workers", "1") as url:
-        client = openai.OpenAI(base_url=f"{url}/v1", api_key="none")
+        client = closed_later(openai.OpenAI(base_url=f"{url}/v1", api_key="none"))
         assert {model.id for model in client.models.list()} == {*names}
         for name in ("onnx-community/tiny-ONNX", "OpenVINO/tiny-int8-ov"):
             messages = [{"role": "user", "content": "Say hello."}]

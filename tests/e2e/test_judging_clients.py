@@ -6,6 +6,7 @@ import httpx
 import numpy as np
 import openai
 import pytest
+from closed_clients import closed_later
 from huggingface_hub import InferenceClient
 
 TEXT = "The match ended in a draw after the last goal."
@@ -21,7 +22,7 @@ KINDS = ["predicate", "choice", "score"]
 
 @pytest.fixture(scope="module")
 def client(demo):
-    return openai.OpenAI(base_url=f"{demo.url}/v1", api_key="none")
+    return closed_later(openai.OpenAI(base_url=f"{demo.url}/v1", api_key="none"))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import openai
 import pytest
+from closed_clients import closed_later
 from paced_model import GRAPH, write_model
 from patience import PATIENCE_S
 from server_process import ServerProcess
@@ -14,7 +15,7 @@ STORING = GRAPH.replace("memory_gb: 0.01", "memory_gb: 0.1, prefix_file_gb: 0.05
 
 def ask(server: ServerProcess, question: str, **more: object) -> tuple[str, int]:
     """The answer to a question after SYSTEM, and how many of its tokens were cached."""
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", timeout=PATIENCE_S)
+    client = closed_later(openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", timeout=PATIENCE_S))
     reply = client.chat.completions.create(
         model="fake",
         messages=[{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}],

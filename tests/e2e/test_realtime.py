@@ -17,6 +17,7 @@ from sound_files import sound_file, tone
 
 pytest.importorskip("websockets")  # of the extra `audio`
 
+from closed_clients import closed_later
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -42,7 +43,7 @@ def encoded(data):
 
 
 def test_openais_client(server):
-    client = OpenAI(base_url=f"{server.url}/v1", api_key="none")
+    client = closed_later(OpenAI(base_url=f"{server.url}/v1", api_key="none"))
     with client.realtime.connect(extra_query={"intent": "transcription"}) as connection:
         sound = {"transcription": {"model": "whisper", "language": "en"}, "turn_detection": None}
         connection.session.update(session={"type": "transcription", "audio": {"input": sound}})
@@ -80,7 +81,7 @@ def ask(connection, text, sound):
 
 def test_a_conversation_in_speech(server):
     """Turns that are heard, answered and spoken; the last reply is interrupted by speech."""
-    client = OpenAI(base_url=f"{server.url}/v1", api_key="none")
+    client = closed_later(OpenAI(base_url=f"{server.url}/v1", api_key="none"))
     with client.realtime.connect(model="assistant") as connection:
         vad = {"type": "server_vad", "silence_duration_ms": 200}
         connection.session.update(session={"type": "realtime", "audio": {"input": {"turn_detection": vad}}})
@@ -109,7 +110,7 @@ def test_a_conversation_in_speech(server):
 
 def test_a_recording_of_a_chat_is_heard(server):
     file = encoded(sound_file(tone(1), "wav", "pcm_s16le"))
-    client = OpenAI(base_url=f"{server.url}/v1", api_key="none")
+    client = closed_later(OpenAI(base_url=f"{server.url}/v1", api_key="none"))
     part = {"type": "input_audio", "input_audio": {"data": file, "format": "wav"}}
     reply = client.chat.completions.create(
         model="assistant", messages=[{"role": "user", "content": [{"type": "text", "text": "Hear:"}, part]}]

@@ -11,6 +11,7 @@ import httpx
 import openai
 import pytest
 from breadth import after
+from closed_clients import closed_later
 from paced_model import write_model
 from patience import PATIENCE_S
 from peft_adapters import write_adapted_model, write_adapter
@@ -190,7 +191,9 @@ def demos(tmp_path_factory):
 
 
 def openai_client(server, **headers):
-    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, default_headers=headers)
+    return closed_later(
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, default_headers=headers)
+    )
 
 
 @pytest.mark.breadth

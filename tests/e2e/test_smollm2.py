@@ -9,6 +9,7 @@ import numpy as np
 import openai
 import pytest
 from breadth import after
+from closed_clients import closed_later
 from server_process import ROOT, ServerProcess
 from tokenizers import Tokenizer
 
@@ -33,7 +34,7 @@ def client(tmp_path_factory):
     file.symlink_to(FILE)
     with ServerProcess(file, WORKERS="1", CACHE=str(folder / "cache")) as running:
         running.ready(NAME)
-        yield openai.OpenAI(base_url=f"{running.url}/v1", api_key="none")
+        yield closed_later(openai.OpenAI(base_url=f"{running.url}/v1", api_key="none"))
 
 
 def test_it_knows_the_capital_of_france(client):

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from closed_clients import closed_later
 from openai import OpenAI
 from paced_model import write_model
 from patience import PATIENCE_S
@@ -50,7 +51,7 @@ def watched(server) -> Iterator[list[dict[str, Any]]]:
 
 
 def stream(server, max_tokens):
-    client = OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+    client = closed_later(OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0))
     return client.completions.with_raw_response.create(
         model="fake", prompt=MARKER, max_tokens=max_tokens, stream=True, extra_body={"ignore_eos": True}
     )

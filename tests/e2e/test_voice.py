@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
+from closed_clients import closed_later
 from patience import PATIENCE_S
 from server_process import ROOT, ServerProcess
 
@@ -45,7 +46,7 @@ def served(tmp_path_factory):
 
 
 def test_it_speaks_slower_and_faster(served):
-    client = openai.OpenAI(base_url=f"{served}/v1", api_key="none")
+    client = closed_later(openai.OpenAI(base_url=f"{served}/v1", api_key="none"))
     seconds = [
         len(
             decode_audio(
@@ -64,7 +65,7 @@ def test_what_it_says_is_understood(served):
     sound = httpx.post(
         f"{served}/v3/audio/speech", json={"model": "joe", "input": TEXT}, timeout=PATIENCE_S
     ).content
-    client = openai.OpenAI(base_url=f"{served}/v1", api_key="none")
+    client = closed_later(openai.OpenAI(base_url=f"{served}/v1", api_key="none"))
     heard = client.audio.transcriptions.create(model="whisper", file=("a.wav", sound)).text
     assert _words(heard) == _words(TEXT)
 
@@ -72,7 +73,7 @@ def test_what_it_says_is_understood(served):
 @pytest.mark.skipif(not WHISPER.exists(), reason=f"{WHISPER} is missing: `make demo-speech` fetches it")
 def test_an_assistant_hears_answers_and_speaks(served):
     """Two turns of OpenAI's client, whose sounds are heard right, and whose reply says what its text does."""
-    client = openai.OpenAI(base_url=f"{served}/v1", api_key="none")
+    client = closed_later(openai.OpenAI(base_url=f"{served}/v1", api_key="none"))
     speak, pcm = client.audio.speech.create, {"model": "joe", "voice": "alloy", "response_format": "pcm"}
     with client.realtime.connect(model="assistant") as connection:
         sound = {"turn_detection": None, "transcription": {"model": "whisper-1"}}
