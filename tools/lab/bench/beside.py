@@ -5,7 +5,8 @@ such a folder of the same weights beside a GGUF file, for all others. --llama FO
 llama.cpp's libraries (`peers/llama_library.py`), --genai PYTHON is an interpreter that has openvino_genai.
 Each runs in a process of its own with the same prompts of random tokens, greedy. Prints processor
 milliseconds of a token, medians of rounds: of sequences that decode behind 64 tokens, and of prompts; then
-the medians of the ratios of neighbours.
+the medians of the ratios of neighbours.  The first line says which CPU kernels Braid has: those of changed
+sources are compiled by `braid serve`, and without them OpenVINO's linear layers are measured.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from pipelines.host.backends.cpu_kernels import describe
 from tools.lab.bench.base.load import Load, Request, Settings
 from tools.lab.bench.base.systems import Child, System, SystemFailed
 
 PAST, OUTPUT_TOKENS = 64, 17
+ROUND_CONTEXT = 256
+"""llama.cpp's context of a sequence is a multiple of this."""
 IDS = range(100, 5000)
 OWN = BRAID, ROUNDING = "braid", "braid, group 32"
 """Braid as it is without settings, and as it rounds activations like the others."""
@@ -49,8 +53,12 @@ def token_ms(child: System, load: Load) -> float:
 def started(asked: argparse.Namespace, logs: Path) -> dict[str, Child]:
     """The systems that the command line has."""
     model: Path = asked.model
+    context = max([PAST + OUTPUT_TOKENS, *asked.prompts])
     settings = Settings(
-        num_blocks=512, max_sequences=max(asked.streams, default=1), threads=asked.threads, max_context=2560
+        num_blocks=512,
+        max_sequences=max(asked.streams, default=1),
+        threads=asked.threads,
+        max_context=context - context % -ROUND_CONTEXT,
     )
     python = Path(sys.executable)
     own = "tools.lab.bench.engine"
@@ -105,6 +113,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as logs:
         children: dict[str, Child] = {}
         try:
+            print(describe(), flush=True)
             children = started(asked, Path(logs))
             peers = [f"{name} / {own}" for own in OWN for name in children if name not in OWN]
             print(f"| processor ms of a token | {' | '.join([*children, *peers])} |")

@@ -18,6 +18,9 @@ from pipelines.host.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
 from tools.lab.bench.base.load import Load, Request, Settings
 
+STORED_STATES = 16
+"""Rows for states of prefixes, beside those of sequences."""
+
 
 class Engine:
     """Opens a GGUF file, or the OpenVINO model of a folder, as a graph without settings does."""
@@ -35,7 +38,8 @@ class Engine:
         else:
             session = open_decoder(path / "openvino_model.xml", options)
         session.reserve(settings.max_step_tokens, settings.max_sequences)
-        session.allocate(settings.num_blocks)
+        num_states = 2 * settings.max_sequences + STORED_STATES if session.shape.state_bytes else 0
+        session.allocate(settings.num_blocks, num_states=num_states)
 
         def body(context: StepContext) -> Sampled:
             return sample(Logits(session.run(context.step), context))
@@ -44,7 +48,7 @@ class Engine:
             StepBody(body),
             EngineSettings(max_sequences=settings.max_sequences, max_step_tokens=settings.max_step_tokens),
             session.shape,
-            CacheSize(settings.num_blocks),
+            CacheSize(settings.num_blocks, num_states),
             frozenset(),
         )
 

@@ -82,11 +82,14 @@ ONE = 127
 
 
 class Place(NamedTuple):
-    """A tensor: its name, sizes and the type of its blocks.  F32 is a norm of ones, or a router."""
+    """A tensor: its name, sizes and the type of its blocks.  In F32 are vectors, as norms, that have one
+    `number`, and small matrices, as routers.
+    """
 
     name: str
     axes: tuple[int, ...]
     type: Type
+    number: float = 1.0
 
     @property
     def num_bytes(self) -> int:
@@ -189,10 +192,12 @@ def vocabulary(size: int) -> tuple[list[str], list[int], list[str]]:
 def write(path: Path, shape: Shape, type_name: str, seed: int = 0) -> None:
     """Write the file `path`; of its weights one piece is in memory at a time."""
     writer = gguf.GGUFWriter(path, "qwen3moe" if shape.experts else "qwen3")
-    _add_settings(writer, shape)
-    if type_name in FILE_TYPES:
-        writer.add_file_type(FILE_TYPES[type_name])
-    tensors = list(places(shape, mixture(type_name, shape)))
+    add_settings(writer, shape, type_name)
+    write_tensors(path, writer, list(places(shape, mixture(type_name, shape))), seed)
+
+
+def write_tensors(path: Path, writer: gguf.GGUFWriter, tensors: list[Place], seed: int) -> None:
+    """Close `writer`, of the file `path`, and write random `tensors` behind what it has."""
     for tensor in tensors:
         weights, size = gguf.GGML_QUANT_SIZES[tensor.type]
         *axes, width = tensor.axes
@@ -216,16 +221,19 @@ def write(path: Path, shape: Shape, type_name: str, seed: int = 0) -> None:
 def _pieces(rng: np.random.Generator, tensor: Place) -> Iterator[bytes]:
     width = tensor.axes[-1]
     if tensor.type == Type.F32:
-        is_router = len(tensor.axes) > 1
+        is_matrix = len(tensor.axes) > 1
         normal = rng.standard_normal(tensor.axes, np.float32) * np.float32(width**-0.5)
-        yield (normal if is_router else np.ones_like(normal)).tobytes()
+        yield (normal if is_matrix else np.full_like(normal, tensor.number)).tobytes()
         return
     count = math.prod(tensor.axes) // gguf.GGML_QUANT_SIZES[tensor.type][0]
     for begin in range(0, count, PIECE_BLOCKS):
         yield random_blocks(rng, tensor.type, min(PIECE_BLOCKS, count - begin), width).tobytes()
 
 
-def _add_settings(writer: gguf.GGUFWriter, shape: Shape) -> None:
+def add_settings(writer: gguf.GGUFWriter, shape: Shape, type_name: str) -> None:
+    """Say the sizes of a shape, and a tokenizer and a chat template."""
+    if type_name in FILE_TYPES:
+        writer.add_file_type(FILE_TYPES[type_name])
     writer.add_block_count(shape.layers)
     writer.add_context_length(40_960)
     writer.add_embedding_length(shape.width)

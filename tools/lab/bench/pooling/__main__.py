@@ -33,6 +33,7 @@ COLUMNS = {
     "ratio": ("Braid\n/ it", "{:.2f}"),
     "p50_ms": ("request ms\np50", "{:.2f}"),
     "p99_ms": ("\np99", "{:.1f}"),
+    "processor_ms": ("processor\nms a text", "{:.2f}"),
     "over_ms": ("p50 over 1.15 ×\nalone + 0.7 ms", "{:+.2f}"),
     "least_over_ms": ("\nleast", "{:+.2f}"),
     "most_over_ms": ("\nmost", "{:+.2f}"),

@@ -34,11 +34,15 @@ class Load:
 
 
 class Timings(NamedTuple):
-    """Seconds of all requests together, and of each; `first` is the embedding of the first text."""
+    """Seconds of all requests together, and of each; `first` is the embedding of the first text.
+
+    `processor_s` is of the processes of the system, without its client.
+    """
 
     wall_s: float
     request_s: list[float]
     first: list[float]
+    processor_s: float = 0.0
 
 
 Embed = Callable[[list[str]], Vectors]

@@ -81,10 +81,12 @@ def measure(
 def _take(
     name: str, systems: Mapping[str, System], load: Load, note: Callable[[str], None]
 ) -> Timings | None:
-    others = [one for other, one in systems.items() if other not in (name, BRAID)]
+    others = [system for other, system in systems.items() if other not in (name, BRAID)]
     try:
         with asleep(others):
-            return systems[name].take(load)
+            began_s = _processor_s(systems[name].process.pid)
+            timings = systems[name].take(load)
+            return timings._replace(processor_s=_processor_s(systems[name].process.pid) - began_s)
     except SystemFailed as error:
         note(f"{name}: {error}")
         return None
@@ -104,6 +106,11 @@ def asleep(others: Iterable[System]) -> Iterator[None]:
                 process.resume()
 
 
+def _processor_s(pid: int) -> float:
+    times = [process.cpu_times() for process in _tree(pid)]
+    return sum(each.user + each.system for each in times)
+
+
 def _tree(pid: int) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
@@ -120,6 +127,9 @@ def _rows(title: str, load: Load, taken: Mapping[str, list[Timings]]) -> list[Ro
         row["texts_per_s"] = statistics.median(len(load.texts) / result.wall_s for result in rounds)
         row["p50_ms"] = statistics.median(p50_ms for p50_ms, _ in latencies)
         row["p99_ms"] = statistics.median(p99_ms for _, p99_ms in latencies)
+        row["processor_ms"] = 1e3 * statistics.median(
+            result.processor_s / len(load.texts) for result in rounds
+        )
         if BRAID in taken:
             ours = taken[BRAID]
             row["ratio"] = statistics.median(
