@@ -103,7 +103,7 @@ def index(
     if not graph.exists():
         weights = dict.fromkeys(kinds, 1.0) | ({"text": text_weight} if text_weight else {})
         graph.write_text(index_graph(model, reranker, weights, source.name or str(source)), encoding="utf-8")
-        click.echo(f"wrote {graph}")
+        click.echo(f"wrote {graph}: a server that already runs finds it by POST /v1/config/reload")
 
 
 def _kinds(braid: Local, model: str, sparse: bool) -> tuple[str, ...]:
