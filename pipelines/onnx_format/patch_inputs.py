@@ -21,6 +21,8 @@ TOKEN_ROWS = "token_rows"
 """The input of Pixtral, int64[tokens]: which computed row each token has.  Behind the rows of patches lie
 that of the tokens that end a row of an image, and that of the token that ends the image.
 """
+INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS, CORNERS, SHARES, SPREAD, TOKEN_ROWS})
+"""All inputs of encoders of images of any shapes."""
 PIXELS = "pixel_values"
 """The input of an encoder of images of one size."""
 FILE, PIXEL_FILE = "patches.onnx", "pixels.onnx"

@@ -299,7 +299,7 @@ OPEN_WEBUI = ROOT / "tests/clients/histories/open_webui.json"
 
 @pytest.mark.parametrize("model", ["answers", "router", "steps"])
 def test_open_webui_s_requests_are_served(server, model):
-    """Its chats hold what its page stores of each message, its settings, tools, and the title of a chat."""
+    """Open WebUI sends what its page stores of each message, its settings and tools, and asks for a title."""
     ids = [listed["id"] for listed in httpx.get(f"{server.url}/v1/models").json()["data"]]
     assert model in ids
     for request in json.loads(OPEN_WEBUI.read_text())["requests"]:

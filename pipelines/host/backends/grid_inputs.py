@@ -119,13 +119,13 @@ def grid_inputs(grids: NDArray[np.int32], patches: Patches, num_angles: int) -> 
         count += across * -(-rows // patches.window)
     window = np.concatenate(windows)
     order = np.argsort(window, kind="stable")
-    turned = [_angles(grid, patches, num_angles) for grid in grids if num_angles]
+    angles = [_angles(grid, patches, num_angles) for grid in grids if num_angles]
     return _places(grids, patches) | {
         SEEN: _mask(images, patches.per_token),
         WINDOWS: _mask(window[order], patches.per_token),
         ORDER: order,
         TOKEN_ROWS: _token_rows(grids),
-        **({ROTATIONS: np.concatenate(turned)} if turned else {}),
+        **({ROTATIONS: np.concatenate(angles)} if angles else {}),
     }
 
 

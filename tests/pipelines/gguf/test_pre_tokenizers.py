@@ -133,7 +133,7 @@ def isolated(expression, text):
 @pytest.mark.parametrize("name", EXPRESSIONS)
 @pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.breadth)])
 def test_words_are_those_of_the_expressions(name, count):
-    """Of all texts, those among them of which llama.cpp does not know all letters."""
+    """All texts are compared, those too of which llama.cpp does not know all letters."""
     regex = pytest.importorskip("regex", reason="comes with transformers")
     splitter, kind = PRE_TOKENIZERS[name].splitter(), PRE_TOKENIZERS[name]
     python = [IN_BRACES.sub(lambda code: f"\\U{int(code[1], 16):08X}", each) for each in kind.expressions]

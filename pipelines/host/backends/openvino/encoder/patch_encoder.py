@@ -39,21 +39,16 @@ from pipelines.host.contracts.encoder_contract import Columns, EncoderSettings
 from pipelines.onnx_format.patch_inputs import (
     CORNERS,
     FILE,
-    ORDER,
+    INPUTS,
     PATCHES,
     ROTATIONS,
-    SEEN,
     SHARES,
-    SPREAD,
-    TOKEN_ROWS,
-    WINDOWS,
 )
 
 MERGER = "openvino_vision_embeddings_merger_model.xml"
 TABLE = "openvino_vision_embeddings_pos_model.xml"
 DEEP = "deepstack_feature_lists"
 """Rows of earlier layers, which the merger of Qwen3-VL gives beside its own."""
-INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS, CORNERS, SHARES, SPREAD, TOKEN_ROWS})
 
 
 def reads_patches(path: Path) -> bool:
@@ -82,8 +77,8 @@ class PatchEncoder(WithoutAdapters):
         self._inputs = {port.any_name: index for index, port in enumerate(model.inputs)}
         if unknown := sorted(set(self._inputs) - INPUTS):
             raise ModelError(f"{path} needs inputs that are not computed: {', '.join(unknown)}.")
-        turned = ROTATIONS in self._inputs
-        self._num_angles = model.input(ROTATIONS).get_partial_shape()[-1].get_length() if turned else 0
+        rotates = ROTATIONS in self._inputs
+        self._num_angles = model.input(ROTATIONS).get_partial_shape()[-1].get_length() if rotates else 0
         self.size = model.output(0).get_partial_shape()[-1].get_length()
         with release_pages_during(self._files):
             compiled = compile_encoder(merger, model, settings or EncoderSettings())

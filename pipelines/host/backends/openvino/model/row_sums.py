@@ -37,7 +37,7 @@ def _sums(node: ov.Node) -> bool:
 
 
 def _is_small(node: ov.Node) -> bool:
-    """Whether it is a product of rows, [.., rows, numbers], and a small weight."""
+    """Whether a node is a product of rows, [.., rows, numbers], and a small weight."""
     if not has_weight(node) or node.get_attributes()["transpose_a"]:
         return False
     shape = node.input_value(0).get_partial_shape()
