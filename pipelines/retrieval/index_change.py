@@ -80,8 +80,8 @@ class IndexChange:
         if removed:
             write_removed(self._new, own, before.passages.parts[number].without(removed))
         self._counts.append(before.about.parts[number])
-        if before.sparse is not None:
-            self._num_postings += len(before.sparse.parts[number].rows)
+        if before.postings is not None:
+            self._num_postings += len(before.postings.parts[number].rows)
 
     def _merge(self, before: VersionBefore, group: PartGroup) -> None:
         """Write the documents that are left of some parts as one."""

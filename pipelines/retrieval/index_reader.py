@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from pipelines.base.errors import RequestError
 from pipelines.retrieval.about import DAMAGED, About
-from pipelines.retrieval.dense_vectors import DenseVectors, Floats, Rows, unit
+from pipelines.retrieval.dense_vectors import Floats, Rows, unit
 from pipelines.retrieval.filters import Where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.passages import Passages
-from pipelines.retrieval.postings import Ids, Postings
+from pipelines.retrieval.postings import Ids
 from pipelines.retrieval.rank_fusion import fused_ranks
+from pipelines.retrieval.stored_version import StoredVersion
 from pipelines.retrieval.words import StoredWords, query_words
 from pipelines.values.node_values import Vectors
 from pipelines.values.search_values import SEARCH_KINDS, VECTOR_KINDS, Hit
@@ -50,22 +51,18 @@ class Query:
     terms: tuple[Ids, Floats] | None = None
 
 
-class Version:
-    """One version of an index, opened.  Used by one thread at a time."""
+class Version(StoredVersion):
+    """One version of an index, opened for searches.  Used by one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
         """Raises OSError, sqlite3.Error, and ValueError where it is damaged."""
-        self.about = About.read(folder)
-        counts, kinds = self.about.parts, self.about.kinds
-        self.vectors = DenseVectors(folder, counts, self.about.size) if "dense" in kinds else None
-        self.postings = Postings(folder, counts, self.about.postings) if "sparse" in kinds else None
-        if self.vectors is not None:
-            self.vectors.use_graph()
-        self.passages = Passages(folder, counts)
+        super().__init__(folder, About.read(folder))
         try:
+            if self.vectors is not None:
+                self.vectors.use_graph()
             self.about.check_files(folder)  # at last: what is there now was there when it was opened
         except BaseException:
-            self.passages.close()
+            self.close()
             raise
         self._present = self.passages.allowed(None) if self.passages.has_removed else None
         self.words = StoredWords([part.words for part in self.passages.parts], self._present)
@@ -126,9 +123,6 @@ class Version:
             )
             for row in best
         ]
-
-    def close(self) -> None:
-        self.passages.close()
 
 
 def _ranked(found: tuple[Rows, NDArray[Any]]) -> list[tuple[int, float]]:

@@ -9,25 +9,22 @@ import numpy as np
 
 from pipelines.retrieval.about import About
 from pipelines.retrieval.cutting import Passage
-from pipelines.retrieval.dense_vectors import DenseVectors, Rows, VectorWriter, unit
+from pipelines.retrieval.dense_vectors import Rows, VectorWriter, unit
 from pipelines.retrieval.index_parts import PartSize
 from pipelines.retrieval.making import Making
-from pipelines.retrieval.passages import Passages, PassageWriter, StoredDocument
-from pipelines.retrieval.postings import Postings, PostingsWriter
+from pipelines.retrieval.passages import PassageWriter, StoredDocument
+from pipelines.retrieval.postings import PostingsWriter
+from pipelines.retrieval.stored_version import StoredVersion
 from pipelines.values.node_values import SparseVectors, Vectors
 
 
-class VersionBefore:
+class VersionBefore(StoredVersion):
     """The version that a new one follows, opened."""
 
     def __init__(self, folder: Path, about: About) -> None:
         """Raises OSError, sqlite3.Error, and ValueError where it is damaged."""
-        self.folder, self.about = folder, about
         about.check_files(folder)
-        counts, kinds = about.parts, about.kinds
-        self.dense = DenseVectors(folder, counts, about.size) if "dense" in kinds else None
-        self.sparse = Postings(folder, counts, about.postings) if "sparse" in kinds else None
-        self.passages = Passages(folder, counts)
+        super().__init__(folder, about)
 
     def documents(self, names: Iterable[str] | None) -> dict[str, tuple[int, StoredDocument]]:
         """The documents of these names that are there, or all: the part of each, and itself."""
@@ -43,9 +40,6 @@ class VersionBefore:
         part = self.passages.parts[number]
         gone = part.without(removed)
         return PartSize(part.rows, int(gone[:, 2].sum()), part.num_documents - len(gone))
-
-    def close(self) -> None:
-        self.passages.close()
 
 
 class PartWriter:
@@ -96,10 +90,10 @@ class PartWriter:
             self.passages.add(document.name, digest, attributes, passages)
             spans.append(np.arange(document.first, document.first + document.passages))
         rows: Rows = np.concatenate([np.empty(0, np.int64), *spans])
-        if before.dense is not None:
-            self.vectors.copy(before.dense.parts[number], rows)
-        if before.sparse is not None:
-            self.postings.copy(self.num_rows, before.sparse.parts[number], rows)
+        if before.vectors is not None:
+            self.vectors.copy(before.vectors.parts[number], rows)
+        if before.postings is not None:
+            self.postings.copy(self.num_rows, before.postings.parts[number], rows)
         self.num_rows += len(rows)
 
     def close(self) -> None:
