@@ -246,14 +246,14 @@ class ComposedCall(Call):
 
     async def _asked_by_thread(self, line: str, graph: NamedGraph, request: Any) -> AskedCall:
         """Start a call of another model whose request is prepared in a thread."""
-        pipeline, request = cast(Pipeline, graph), carried(request, self.request)
+        pipeline = cast(Pipeline, graph)
         with NamedErrors("model", pipeline.name):
             call = await asyncio.to_thread(self._prepared, line, pipeline, request)
             return self.begin(line, call, pipeline.streams)
 
     def _asked_if_short(self, line: str, graph: NamedGraph, request: Any) -> AskedCall | None:
         """Start a call of another model; None where its request is to be prepared in a thread."""
-        pipeline, request = cast(Pipeline, graph), carried(request, self.request)
+        pipeline = cast(Pipeline, graph)
         with NamedErrors("model", pipeline.name):
             if pipeline.takes_long or is_long(request):
                 return None
@@ -266,6 +266,7 @@ class ComposedCall(Call):
 
     def _prepared(self, line: str, pipeline: Pipeline, request: Any) -> Call:
         trace = None if self._trace is None else LineTrace(self._trace, line)
+        request = carried(request, self.request)
         return pipeline.prepare(request, self._client, self.tenant, trace=trace)
 
     def begin(self, line: str, call: Call, streams: bool) -> AskedCall:
