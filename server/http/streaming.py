@@ -10,6 +10,7 @@ import falcon.asgi
 
 from pipelines.base.cancellation import ClientGone
 from server.http.exchange import Exchange
+from server.http.line_ends import escape_line_ends
 
 FIRST_PIECE_S = 5.0
 """How long a stream's status waits for the first piece, so that an early failure gets a status of its own."""
@@ -37,11 +38,16 @@ async def next_piece(pieces: AsyncIterator[Piece]) -> Piece | None:
 
 
 def as_stream(resp: falcon.asgi.Response, data: AsyncIterator[bytes], media_type: str = EVENT_STREAM) -> None:
-    """Reply with a stream, of server-sent events where it is nothing else."""
+    """Reply with a stream of lines with JSON, server-sent events where they are nothing else."""
     resp.content_type = media_type
     resp.set_header("Cache-Control", "no-cache")
     resp.set_header("X-Accel-Buffering", "no")
-    resp.stream = data
+    resp.stream = _whole_lines(data)
+
+
+async def _whole_lines(data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for piece in data:
+        yield escape_line_ends(piece)
 
 
 async def kept_alive(

@@ -8,12 +8,9 @@ from uuid import uuid4
 import msgspec
 
 from server.apis.batches.batch_table import Result
+from server.http.line_ends import escape_line_ends
 
 SUCCESS = range(200, 300)
-OTHER_LINE_ENDS = {end.encode(): rb"\u%04x" % ord(end) for end in ("\x85", "\u2028", "\u2029")}
-"""Characters that may stand in a string of JSON, but where `splitlines` of Python ends a line.  Escaped,
-they let a client which reads results with it find each line whole.
-"""
 
 
 def answered(line: int, custom_id: str, status: int, request_id: str, body: bytes) -> Result:
@@ -32,7 +29,4 @@ def not_run(line: int, custom_id: str, code: str, message: str) -> Result:
 
 def _result(line: int, succeeded: bool, custom_id: str, response: Any, error: Any) -> Result:
     fields = {"id": f"batch_req_{uuid4().hex}", "custom_id": custom_id, "response": response, "error": error}
-    data = msgspec.json.encode(fields)
-    for end, escaped in OTHER_LINE_ENDS.items():
-        data = data.replace(end, escaped)
-    return Result(line, succeeded, data)
+    return Result(line, succeeded, escape_line_ends(msgspec.json.encode(fields)))

@@ -193,3 +193,25 @@ def test_odd_texts_are_texts(rig, path, text):
     assert answer.status == 200
     assert json.dumps(text)[1:-1] in json.dumps(answer.json)
     assert streamed(rig.post(path, {"model": "tiny", "stream": True, **fields}).body)
+
+
+LINES = {
+    **{path: {**fields, "stream": True} for path, fields in ASKED.items()},
+    "/v1/completions": {"prompt": "hi", "stream": True},
+    "/completion": {"prompt": "hi", "stream": True},
+    "/api/chat": {"messages": [{"role": "user", "content": "hi"}]},
+    "/api/generate": {"prompt": "hi"},
+    "/v1beta/models/tiny:streamGenerateContent?alt=sse": {"contents": [{"parts": [{"text": "hi"}]}]},
+}
+
+
+@pytest.mark.parametrize("path", LINES)
+def test_lines_of_a_stream_are_whole_for_clients_that_end_them_elsewhere(rig, path):
+    said_text = "a\x85b\u2028c\u2029d"
+    rig.pipeline.batches = [[(0, said(said_text))], [(0, said("", "stop"))]]
+    answer = rig.post(path, {"model": "tiny", **LINES[path]})
+    assert answer.status == 200
+    lines = [line.removeprefix("data: ") for line in answer.body.decode().splitlines()]
+    events = [json.loads(line) for line in lines if line.startswith("{")]
+    assert json.dumps(said_text)[1:-1] in json.dumps(events)
+    assert "".join(lines).isascii()
