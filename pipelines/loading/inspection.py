@@ -15,9 +15,10 @@ from graphs.schema import schema
 from pipelines.adapters.adapter_config import read_adapter_config
 from pipelines.adapters.read_adapter import adapter_folders
 from pipelines.adapters.weights import AdapterError
-from pipelines.loading.load import BuildError, Sources, checked_graph, graphs_from, nodes_text
+from pipelines.loading.load import BuildError, Sources, checked_graph, graphs_from, nodes_text, problem_of
 from pipelines.loading.request_lines import check_request_lines
 from pipelines.nodes import VOCABULARY
+from pipelines.nodes.interface import ChecksFiles
 from pipelines.repository import model_folders
 from pipelines.repository.files.report import notes_of
 from pipelines.repository.model_folders import GRAPH_FILE, ModelFolder
@@ -94,6 +95,7 @@ def _finding(model: ModelFolder, graphs: Graphs, opens: bool) -> Finding:
         opened = model.opened()
         if opens:
             check_request_lines(opened, graphs)
+            _check_whole_files(opened, graph)
         notes = (*notes_of(opened.graph_text()), *_adapters(model))
         return Finding(model.name, model.path, graph, (), notes, model.source)
     except BuildError as error:
@@ -104,6 +106,16 @@ def _finding(model: ModelFolder, graphs: Graphs, opens: bool) -> Finding:
         return Finding(
             model.name, model.path, graph=None, problems=(f"{model.name}: {type(error).__name__}: {error}",)
         )
+
+
+def _check_whole_files(model: ModelFolder, graph: Graph) -> None:
+    """Read the files whose damage no other check finds.  Raises BuildError."""
+    for binding in (line for top in graph.bindings for line in (top, *top.body)):
+        if issubclass(binding.type, ChecksFiles):
+            try:
+                binding.type.check_files(binding.config, model.path)
+            except Exception as error:  # of files of any kind
+                raise BuildError([problem_of(binding, error)]) from error
 
 
 def _adapters(model: ModelFolder) -> Iterator[str]:

@@ -151,6 +151,15 @@ class Checking(Protocol):
 
 
 @runtime_checkable
+class ChecksFiles(Protocol):
+    """A node type whose files `braid check` reads from end to end."""
+
+    @classmethod
+    def check_files(cls, config: Any, folder: Path) -> None:
+        """Raises ValueError for files that are damaged, and OSError."""
+
+
+@runtime_checkable
 class NamesGraph(Protocol):
     """A node that runs the graph of another model, or of several."""
 

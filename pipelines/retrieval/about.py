@@ -6,8 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-ABOUT, FORMAT = "about.json", 5
-DAMAGED = "the index is damaged; remove its folder, and index the documents again"
+from pipelines.retrieval.file_sums import DAMAGED, FileSum, check_sum
+
+ABOUT, FORMAT = "about.json", 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +16,8 @@ class About:
     """What a version holds: its model, the size of its vectors and how many there are.
 
     `kinds` are those of its vectors; `size` is of dense ones, 0 without any; `parts` counts the rows of each
-    part, those of passages that were removed too; `postings` are the numbers of sparse vectors; `files` says
-    how many bytes each file has, so that one that is missing or cut off is no index with other contents.
+    part, those of passages that were removed too; `postings` are the numbers of sparse vectors; `files` has
+    the sum of each file, so that one that is missing, cut off or damaged is no index with other contents.
     """
 
     model: str
@@ -29,7 +30,7 @@ class About:
     kinds: tuple[str, ...]
     parts: tuple[int, ...]
     postings: int
-    files: dict[str, int]
+    files: dict[str, FileSum]
     format: int = FORMAT
 
     @property
@@ -39,11 +40,17 @@ class About:
 
     def check_files(self, folder: Path) -> None:
         """Raises ValueError where a file of the version is missing or has another length, OSError."""
-        lengths = file_lengths(folder)
+        lengths = {path.name: path.stat().st_size for path in version_files(folder)}
         for name, wanted in self.files.items():
-            if lengths.get(name) != wanted:
-                has = f"has {lengths[name]} bytes, not {wanted}" if name in lengths else "is missing"
+            if lengths.get(name) != wanted.size:
+                has = f"has {lengths[name]} bytes, not {wanted.size}" if name in lengths else "is missing"
                 raise ValueError(f"{folder / name} {has}: {DAMAGED}")
+
+    def check_sums(self, folder: Path, begin: str = "") -> None:
+        """Read the files whose names begin so.  Raises ValueError where one is damaged, OSError."""
+        for name, wanted in self.files.items():
+            if name.startswith(begin):
+                check_sum(folder / name, wanted)
 
     @classmethod
     def read(cls, folder: Path) -> About:
@@ -55,10 +62,12 @@ class About:
                     f"{folder}: the index has the format {written['format']}, and this Braid reads {FORMAT}: "
                     "index the documents again (`braid index`, or a new vector store)"
                 )
-            return cls(**{**written, "kinds": tuple(written["kinds"]), "parts": tuple(written["parts"])})
+            files = {name: FileSum(*numbers) for name, numbers in written["files"].items()}
+            kinds, parts = tuple(written["kinds"]), tuple(written["parts"])
+            return cls(**{**written, "kinds": kinds, "parts": parts, "files": files})
         except OtherFormat:
             raise
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{folder / ABOUT}: {error}: {DAMAGED}") from None
 
     def write(self, folder: Path) -> None:
@@ -66,9 +75,9 @@ class About:
         (folder / ABOUT).write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
-def file_lengths(folder: Path) -> dict[str, int]:
-    """The bytes of each file of a version beside its about.json.  Raises OSError."""
-    return {file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.name != ABOUT}
+def version_files(folder: Path) -> list[Path]:
+    """The files of a version beside its about.json.  Raises OSError."""
+    return [file for file in sorted(folder.iterdir()) if file.name != ABOUT]
 
 
 class OtherFormat(ValueError):

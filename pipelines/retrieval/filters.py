@@ -1,7 +1,8 @@
 """Conditions on the attributes of documents, in OpenAI's form, as SQL.
 
 {"type": "eq", "key": "language", "value": "en"}; `type` may be eq, ne, gt, gte, lt, lte, in and nin; several
-are joined by {"type": "and", "filters": […]} or "or".  {"language": "en"} is short for the first.
+are joined by {"type": "and", "filters": […]} or "or".  {"language": "en"} is short for the first.  Numbers
+are compared with numbers, texts with texts; a document without the attribute fulfils `ne` and `nin` alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from pipelines.base.errors import RequestError
 
 MAX_DEPTH, MAX_CONDITIONS = 8, 64
 COMPARISONS = {"eq": "IS", "ne": "IS NOT", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+OTHER_TYPES = {("g", False): "<", ("l", True): ">="}
+"""To SQLite each text is greater than each number: how an attribute stands to the least text where a number,
+or a text, is compared with it.
+"""
 LISTS = {"in": "IN", "nin": "NOT IN"}
 JOINS = {"and": " AND ", "or": " OR "}
 MAX_KEY_CHARS = 256
@@ -76,12 +81,15 @@ class _FilterReader:
         if kind in LISTS:
             values = _checked(value, f"{place}.value", _is_list)
             marks = ", ".join("?" * len(values))
-            return f"({attribute} {LISTS[kind]} ({marks}))", [path, *values]
+            chosen = f"({attribute} {LISTS[kind]} ({marks}))", [path, *values]
+            return chosen if kind == "in" else _join([chosen, (f"{attribute} IS NULL", [path])], "or")
         if kind not in COMPARISONS:
             allowed = ", ".join([*COMPARISONS, *LISTS, *JOINS])
             raise _wrong(f"{place}.type", f"must be one of {allowed}")
         value = _checked(value, f"{place}.value", _is_scalar)
-        return f"({attribute} {COMPARISONS[kind]} ?)", [path, value]
+        chosen = f"({attribute} {COMPARISONS[kind]} ?)", [path, value]
+        other = OTHER_TYPES.get((kind[0], isinstance(value, str)))
+        return _join([chosen, (f"({attribute} {other} '')", [path])], "and") if other else chosen
 
 
 def _join(parts: list[Where], kind: str) -> Where:

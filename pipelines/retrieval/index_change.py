@@ -4,28 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from pipelines.retrieval.about import About, OtherFormat, file_lengths
+from pipelines.retrieval.about import About, OtherFormat, version_files
 from pipelines.retrieval.cutting import Cutting, Passage
 from pipelines.retrieval.dense_vectors import DenseVectors
+from pipelines.retrieval.file_sums import FileSum, sums_of
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_parts import (
+    DESCRIBED,
+    REMOVED,
+    Described,
     PartGroup,
     is_full,
+    part_file,
     plan_parts,
     share_part,
+    write_described,
     write_removed,
 )
 from pipelines.retrieval.making import Making
+from pipelines.retrieval.near_graph import FILE as GRAPH
 from pipelines.retrieval.near_graph import write_graph
 from pipelines.retrieval.part_writer import PartWriter, VersionBefore
 from pipelines.retrieval.passages import StoredDocument
 
 
 class IndexChange:
-    """A version that is being made.  First documents are removed, then what stays is taken over, then parts
-    are added.
+    """A version that is being made.  First documents are removed or described, then what stays is taken over,
+    then parts are added.
 
     `before` is the version that it follows, if there is one; `num_documents` and `num_passages` are its own.
     Its first `_num_same` rows are those of the version before.
@@ -35,6 +43,8 @@ class IndexChange:
         self.before = before
         self._new, self._making = new, making
         self._removed: dict[int, list[StoredDocument]] = {}
+        self._described: dict[int, dict[int, tuple[str, str]]] = {}
+        self._sums: dict[str, FileSum] = {}
         self._part: PartWriter | None = None
         self._counts: list[int] = []
         self._num_postings = self._num_same = 0
@@ -54,12 +64,17 @@ class IndexChange:
             self.num_documents -= 1
             self.num_passages -= document.passages
 
+    def describe(self, described: Mapping[str, tuple[str, str]]) -> None:
+        """Give documents, as far as they are there, another digest and other attributes (JSON)."""
+        for number, document in self.documents(described).values():
+            self._described.setdefault(number, {})[document.id] = described[document.name]
+
     def take_over(self) -> None:
         """Take over the parts of the version before.  Raises OSError, sqlite3.Error and ValueError."""
         if self.before is None:
             return
         sizes = [
-            self.before.size_of(number, self._removed.get(number, ()))
+            self.before.size_of(number, self._removed.get(number, ()), self._described.get(number, {}))
             for number in range(len(self.before.passages.parts))
         ]
         is_same = True
@@ -74,11 +89,17 @@ class IndexChange:
                 self._num_same = sum(self._counts)
 
     def _share(self, before: VersionBefore, number: int) -> None:
-        own = len(self._counts)
-        share_part(before.folder, number, self._new, own)
-        removed = self._removed.get(number)
+        own, part = len(self._counts), before.passages.parts[number]
+        for name, own_name in share_part(before.folder, number, self._new, own).items():
+            if name in before.about.files:
+                self._sums[own_name] = before.about.files[name]
+        removed, described = self._removed.get(number), self._described.get(number)
         if removed:
-            write_removed(self._new, own, before.passages.parts[number].without(removed))
+            write_removed(self._new, own, part.without(removed))
+            self._sums.pop(part_file(self._new, own, REMOVED).name, None)
+        if described:
+            write_described(self._new, own, {**part.described, **described})
+            self._sums.pop(part_file(self._new, own, DESCRIBED).name, None)
         self._counts.append(before.about.parts[number])
         if before.postings is not None:
             self._num_postings += len(before.postings.parts[number].rows)
@@ -86,9 +107,13 @@ class IndexChange:
     def _merge(self, before: VersionBefore, group: PartGroup) -> None:
         """Write the documents that are left of some parts as one."""
         for number in group.parts:
+            before.check_part(number)
             gone = {document.id for document in self._removed.get(number, ())}
+            described = self._described.get(number, {})
             left = [
-                document for document in before.passages.parts[number].documents() if document.id not in gone
+                _described(document, described)
+                for document in before.passages.parts[number].documents()
+                if document.id not in gone
             ]
             if left:
                 self.part().copy(before, number, left)
@@ -115,19 +140,6 @@ class IndexChange:
         self.num_documents += 1
         self.num_passages += len(passages)
 
-    def describe(
-        self, documents: Sequence[tuple[int, StoredDocument]], described: Mapping[str, tuple[str, str]]
-    ) -> None:
-        """Add documents of the version before with their vectors, and with another digest and attributes."""
-        assert self.before is not None
-        for number in sorted({number for number, _ in documents}):
-            own = sorted(
-                (document for part, document in documents if part == number), key=lambda document: document.id
-            )
-            self.part().copy(self.before, number, own, described)
-        self.num_documents += len(documents)
-        self.num_passages += sum(document.passages for _, document in documents)
-
     @property
     def is_part_full(self) -> bool:
         return self._part is not None and is_full(self._part.passages.num_passages)
@@ -139,7 +151,9 @@ class IndexChange:
         if "dense" in making.kinds and any(self._counts):
             stored = DenseVectors(self._new, self._counts, self._size)
             before = None if self.before is None else self.before.folder
-            write_graph(before, self._new, stored, making.graph_from, self._num_same)
+            is_shared = write_graph(before, self._new, stored, making.graph_from, self._num_same)
+            if is_shared and self.before is not None:
+                self._sums[GRAPH] = self.before.about.files[GRAPH]
         About(
             making.model,
             self._size,
@@ -151,7 +165,7 @@ class IndexChange:
             making.kinds,
             tuple(self._counts),
             self._num_postings,
-            file_lengths(self._new),
+            sums_of(version_files(self._new), self._sums),
         ).write(self._new)
 
     def close(self) -> None:
@@ -159,6 +173,14 @@ class IndexChange:
             self._part.abandon()
         if self.before is not None:
             self.before.close()
+
+
+def _described(document: StoredDocument, described: Described) -> StoredDocument:
+    """A document as it is described now."""
+    if document.id not in described:
+        return document
+    digest, attributes = described[document.id]
+    return replace(document, digest=digest, attributes=attributes)
 
 
 def is_alike(about: About, making: Making) -> bool:

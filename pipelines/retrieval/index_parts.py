@@ -1,43 +1,57 @@
 """The parts of a version of an index: how their files are named and shared, and which are merged.
 
 A part holds documents with their passages, words and vectors; its rows count from 0.  Its files never change,
-and several versions share them; documents that were removed stay in them and are listed in a file beside.
-An update writes a part for what is new, so its work is in proportion to the change.
+and several versions share them.  Documents that were removed stay in them and are listed in a file beside;
+another has the new attributes of documents that were described again.  An update writes a part for what is
+new, so its work is in proportion to the change.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-REMOVED = "removed.bin"
-REMOVED_SHARE = 8
-"""Where more than one row in this number is of a removed passage, parts with such rows are written anew."""
+REMOVED, DESCRIBED = "removed.bin", "described.json"
+REMOVED_SHARE = DESCRIBED_SHARE = 8
+"""Where more than one row in this number is of a removed passage, parts with such rows are written anew, and
+so is a part where more than one document in this number was described again.
+"""
 PART_ROWS = 1 << 16
 """Rows from which on a part is full: it is merged with no other, and what is new goes to the next."""
 
 Removed = NDArray[np.int32]
 """int32[n, 3]: number, first row and number of rows of the documents that were removed from a part."""
 NONE_REMOVED: Removed = np.empty((0, 3), np.int32)
+Described = Mapping[int, tuple[str, str]]
+"""Number → digest and attributes (JSON) of the documents of a part that have others than its files say."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartSize:
-    """What a part has: all rows, those that are of removed passages, and the documents that are left."""
+    """What a part has: all rows, those that are of removed passages, the documents that are left, and how
+    many of these were described again.
+    """
 
     rows: int
     removed: int
     documents: int
+    described: int = 0
 
     @property
     def work(self) -> int:
         """What it takes to write the part anew: the rows and documents that are left."""
         return self.rows - self.removed + self.documents
+
+    @property
+    def is_described_anew(self) -> bool:
+        return self.described * DESCRIBED_SHARE > self.documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +79,8 @@ def plan_parts(sizes: Sequence[PartSize]) -> list[PartGroup]:
     num_removed = sum(size.removed for size in sizes)
     cleans = num_removed * REMOVED_SHARE > sum(size.rows for size in sizes)
     groups = [
-        PartGroup(range(number, number + 1), not (cleans and sizes[number].removed))
-        for number in range(begin)
+        PartGroup(range(number, number + 1), not (cleans and size.removed) and not size.is_described_anew)
+        for number, size in enumerate(sizes[:begin])
     ]
     return groups + ([PartGroup(range(begin, len(sizes)), is_shared=False)] if begin < len(sizes) else [])
 
@@ -81,10 +95,16 @@ def part_file(folder: Path, part: int, name: str) -> Path:
     return folder / f"{part}-{name}"
 
 
-def share_part(before: Path, old: int, new: Path, number: int) -> None:
-    """Make the files of a part of a version those of a part of a new one too.  Raises OSError."""
+def share_part(before: Path, old: int, new: Path, number: int) -> dict[str, str]:
+    """Make the files of a part of a version those of a part of a new one too: the name of each there, by its
+    name here.  Raises OSError.
+    """
+    names = {}
     for file in sorted(before.glob(f"{old}-*")):
-        share_file(file, part_file(new, number, file.name.partition("-")[2]))
+        own = part_file(new, number, file.name.partition("-")[2])
+        share_file(file, own)
+        names[file.name] = own.name
+    return names
 
 
 def share_file(file: Path, own: Path) -> None:
@@ -108,12 +128,40 @@ def read_removed(folder: Path, part: int) -> Removed:
 
 def write_removed(folder: Path, part: int, removed: Removed) -> None:
     """Write the file, which may be shared with an earlier version so far.  Raises OSError."""
-    path = part_file(folder, part, REMOVED)
+    _write_own(part_file(folder, part, REMOVED), removed.tobytes())
+
+
+def read_described(folder: Path, part: int) -> Described:
+    """The documents of a part that were described again.  Raises OSError, ValueError for a damaged file."""
+    path = part_file(folder, part, DESCRIBED)
+    if not path.exists():
+        return {}
+    try:
+        return {number: (digest, attributes) for number, digest, attributes in json.loads(path.read_bytes())}
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}: the index is damaged") from None
+
+
+def write_described(folder: Path, part: int, described: Described) -> None:
+    """Write the file, which may be shared with an earlier version so far.  Raises OSError."""
+    rows = [(number, *described[number]) for number in sorted(described)]
+    _write_own(part_file(folder, part, DESCRIBED), json.dumps(rows, ensure_ascii=False).encode())
+
+
+def _write_own(path: Path, data: bytes) -> None:
     path.unlink(missing_ok=True)
-    path.write_bytes(removed.tobytes())
+    path.write_bytes(data)
 
 
-def mark(mask: NDArray[np.bool_], spans: NDArray[np.int32] | Sequence[tuple[int, int]], value: bool) -> None:
-    """Set the rows of spans, each (first row, number of rows), in a mask."""
-    for first, count in np.asarray(spans, np.int64).reshape(-1, 2).tolist():
-        mask[first : first + count] = value
+def mark(mask: NDArray[np.bool_], spans: NDArray[np.integer[Any]], value: bool) -> None:
+    """Set the rows of spans in a mask.  `spans`: int[n, 2], the first row and the number of rows of each.
+
+    Raises ValueError for rows that the mask has not.
+    """
+    firsts, counts = spans.astype(np.int64).T
+    if not len(firsts):
+        return
+    if min(firsts.min(), counts.min()) < 0 or (firsts + counts).max() > len(mask):
+        raise ValueError(f"passages are in rows beyond the {len(mask)} of their part: the index is damaged")
+    ends = np.cumsum(counts)
+    mask[np.arange(ends[-1]) + np.repeat(firsts - ends + counts, counts)] = value

@@ -15,24 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.base.errors import RequestError
-from pipelines.retrieval.about import DAMAGED, About
+from pipelines.retrieval.about import About
 from pipelines.retrieval.dense_vectors import Floats, Rows, unit
+from pipelines.retrieval.file_sums import DAMAGED
 from pipelines.retrieval.filters import Where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.passages import Passages
 from pipelines.retrieval.postings import Ids
 from pipelines.retrieval.rank_fusion import fused_ranks
 from pipelines.retrieval.stored_version import StoredVersion
+from pipelines.retrieval.version_files import RestCheck, VersionFiles
 from pipelines.retrieval.words import StoredWords, query_words
 from pipelines.values.node_values import Vectors
 from pipelines.values.search_values import SEARCH_KINDS, VECTOR_KINDS, Hit
 
 log = logging.getLogger("braid.retrieval")
 
-CHECK_S = 1.0
-"""How long a version is searched before it is looked whether there is a newer one, in seconds."""
+CHECK_S, AFTER_FAULT_S = 1.0, 5.0
+"""How long a version is searched before it is looked whether there is a newer one, in seconds, and after one
+that cannot be opened: its files may have to be read each time.
+"""
 MAX_WORDS = 64
 """Words of a query that are looked for; further ones are left out."""
+MAX_MASKS = 8
+"""Conditions whose rows are kept: clients filter by the same ones again and again."""
 NUM_CANDIDATES = 100
 """Passages of each kind of search that are fused, where fewer hits are wanted."""
 
@@ -65,6 +71,7 @@ class Version(StoredVersion):
             self.close()
             raise
         self._present = self.passages.allowed(None) if self.passages.has_removed else None
+        self._masks: dict[tuple[str, tuple[Any, ...]], NDArray[np.bool_]] = {}
         self.words = StoredWords([part.words for part in self.passages.parts], self._present)
 
     def search(self, queries: Sequence[Query], vectors: Floats) -> list[list[Hit]]:
@@ -91,9 +98,7 @@ class Version(StoredVersion):
         """(row, score) of each kind of search that has a weight, the best first."""
         kinds = [kind for kind in SEARCH_KINDS if query.weights.get(kind)]
         top = query.top if len(kinds) == 1 else max(query.top, NUM_CANDIDATES)
-        allowed = self._present
-        if query.condition:
-            allowed = self.passages.allowed(query.condition)
+        allowed = self._allowed(query.condition) if query.condition else self._present
         ranked = {}
         if "dense" in kinds and self.vectors is not None:
             ranked["dense"] = _ranked(self.vectors.nearest(vector[None], top, allowed)[0])
@@ -102,6 +107,17 @@ class Version(StoredVersion):
         if "text" in kinds:
             ranked["text"] = _ranked(self.words.best(query_words(query.text, MAX_WORDS), top, allowed))
         return ranked
+
+    def _allowed(self, condition: Where) -> NDArray[np.bool_]:
+        """Which rows fulfil a condition; those of the last few conditions are kept."""
+        key = condition[0], tuple(condition[1])
+        mask = self._masks.pop(key, None)
+        if mask is None:
+            mask = self.passages.allowed(condition)
+        self._masks[key] = mask
+        if len(self._masks) > MAX_MASKS:
+            del self._masks[next(iter(self._masks))]
+        return mask
 
     def _hits(self, query: Query, kinds: Mapping[str, list[tuple[int, float]]]) -> list[Hit]:
         scores: dict[int, dict[str, float]] = {}
@@ -150,12 +166,14 @@ class IndexReader:
     ) -> None:
         """Opens the current version; with a `check_s` of 0 each search looks for a newer one.
 
-        Raises FileNotFoundError without one, else as `Version`, and ValueError where a file is missing.
+        Raises FileNotFoundError without one, else as `Version`, and ValueError where a file is missing or
+        damaged.  Of a large index not all files are read here, but while it is searched.
         """
         self._folder, self._clock, self._check_s = IndexFolder(path), clock, check_s
         self._lock = threading.Lock()
-        self._number, self._version = self._open()
-        self._checked_s = clock()
+        self._files = VersionFiles()
+        self._number, self._version, self._rest = self._open()
+        self._look_s = clock() + check_s
         self._fault = ""
 
     @property
@@ -163,9 +181,11 @@ class IndexReader:
         return self._version.about
 
     def search(self, queries: Sequence[Query], vectors: Floats) -> list[list[Hit]]:
-        """The hits of each query; as `Version.search`."""
+        """The hits of each query; as `Version.search`, and ValueError since a file was found damaged."""
         with self._lock:
             self._follow()
+            if self._rest.fault:
+                raise ValueError(self._rest.fault)
             return self._version.search(queries, vectors)
 
     def read(self, function: Callable[[Passages], Any]) -> Any:
@@ -174,36 +194,47 @@ class IndexReader:
             self._follow()
             return function(self._version.passages)
 
+    def check_sums(self) -> None:
+        """Read all files of the version that is open.  Raises ValueError where one is damaged, OSError."""
+        with self._lock:
+            folder, files = self._version.folder, self._version.about.files
+            for path in self._files.check(folder, files):
+                self._files.read(path, files[path.name])
+
     def close(self) -> None:
         with self._lock:
-            self._version.close()
+            self._close()
+
+    def _close(self) -> None:
+        self._rest.stop()
+        self._version.close()
 
     def _follow(self) -> None:
         """Open a newer version; where that fails, the one that is open is searched on."""
         now_s = self._clock()
-        if now_s - self._checked_s < self._check_s:
+        if now_s < self._look_s:
             return
-        self._checked_s = now_s
+        self._look_s = now_s + self._check_s
         try:
             if self._folder.number() == self._number:
                 return
-            number, version = self._open()
+            number, version, rest = self._open()
         except (OSError, ValueError, sqlite3.Error) as error:
             if str(error) != self._fault:
                 log.error("the index %s stays at version %s: %s", self._folder.path, self._number, error)
-            self._fault = str(error)
+            self._fault, self._look_s = str(error), now_s + AFTER_FAULT_S
             return
-        self._version.close()
-        self._number, self._version, self._fault = number, version, ""
+        self._close()
+        self._number, self._version, self._rest, self._fault = number, version, rest, ""
 
-    def _open(self) -> tuple[int, Version]:
+    def _open(self) -> tuple[int, Version, RestCheck]:
         """The current version.  One that a writer may have begun to remove meanwhile is not taken."""
         for _ in range(3):
             number = self._folder.number()
             if number is None:
                 raise FileNotFoundError(f"{self._folder.path} holds no index: write one with `braid index`")
             try:
-                version = Version(self._folder.version(number))
+                version, left = self._checked(self._folder.version(number))
             except (OSError, ValueError, sqlite3.Error) as error:
                 if not self._folder.is_kept(number):
                     continue
@@ -211,9 +242,26 @@ class IndexReader:
                     raise ValueError(f"{error.filename} is missing: {DAMAGED}") from None
                 raise
             if self._folder.is_kept(number):
-                return number, version
+                return number, version, RestCheck(self._files, left, version.about.files)
             version.close()
         raise OSError(f"{self._folder.path} changes faster than it can be opened")
+
+    def _checked(self, folder: Path) -> tuple[Version, Sequence[Path]]:
+        """A version, opened, and those of its files that are still to be read."""
+        left = self._files.check(folder, About.read(folder).files)
+        return Version(folder), left
+
+
+def check_index(path: Path) -> None:
+    """Open an index as searches do, and read all files of its current version.
+
+    Raises FileNotFoundError without one, sqlite3.Error and ValueError where it is damaged, OSError.
+    """
+    reader = IndexReader(path)
+    try:
+        reader.check_sums()
+    finally:
+        reader.close()
 
 
 def dense_of(vectors: Mapping[str, Vectors], num_queries: int) -> Floats:

@@ -93,7 +93,8 @@ def remove(folder: IndexFolder, names: Iterable[str], making: Making) -> UpdateR
 def describe(folder: IndexFolder, documents: Iterable[SourceDocument], making: Making) -> None:
     """Publish a version in which these documents, as far as it has them, have their new attributes.
 
-    Nothing is cut or embedded again.  Raises as `update`.
+    Nothing is cut or embedded again; no passages, words and vectors are read, but where many documents of a
+    part are described again.  Raises as `update`.
     """
     if folder.number() is None:
         return
@@ -101,10 +102,8 @@ def describe(folder: IndexFolder, documents: Iterable[SourceDocument], making: M
         document.name: (_digest(document), _attributes(document.attributes)) for document in documents
     }
     with changing(folder, making, lambda about: True) as change:
-        known = [*change.documents(described).values()]
-        change.remove(known)
+        change.describe(described)
         change.take_over()
-        change.describe(known, described)
 
 
 class _Writer:

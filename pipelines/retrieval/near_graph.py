@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +32,10 @@ CANDIDATES = 4
 DENSE_SHARE = 8
 """Where fewer than one row in this number may be chosen, all of these are scored without the graph."""
 BLOCK = 1 << 14
+LOGGED_EVERY_S = 30.0
+
+Progress = Callable[[int], None]
+"""Called with the number of rows that a graph has so far."""
 
 
 class WrittenVectors(Protocol):
@@ -87,34 +92,50 @@ class NearGraph:
 
 def write_graph(
     before: Path | None, new: Path, vectors: WrittenVectors, least_rows: int, num_same: int = 0
-) -> None:
-    """Write the graph of a new version, or share that of the version before.
+) -> bool:
+    """Write the graph of a new version, or share that of the version before; whether it is shared.
 
     The first `num_same` rows of the new version are those of `before`: a graph of more is written anew.
     Below `least_rows` and without the library there is none.  Raises OSError, and RuntimeError where usearch
     cannot write.
     """
     if vectors.count < least_rows:
-        return
+        return False
     if not has_library():
         log.warning("%s has %s vectors: pip install usearch makes searches fast", new, vectors.count)
-        return
+        return False
     path = None if before is None else before / FILE
     graph = opened(path, vectors.size, view=True) if path is not None and path.exists() else None
     if path is None or graph is None or len(graph) > num_same:
-        _extend(new_index(vectors.size), vectors).save(str(new / FILE))
-        return
+        extend(new_index(vectors.size), vectors).save(str(new / FILE))
+        return False
     if (vectors.count - len(graph)) * REST_SHARE <= vectors.count:
         share_file(path, new / FILE)
-        return
-    _extend(opened(path, vectors.size, view=False), vectors).save(str(new / FILE))
+        return True
+    extend(opened(path, vectors.size, view=False), vectors).save(str(new / FILE))
+    return False
 
 
-def _extend(index: Any, vectors: WrittenVectors) -> Any:
-    """Add the rows that are not in a graph, on all cores."""
+def extend(index: Any, vectors: WrittenVectors, progress: Progress | None = None) -> Any:
+    """Add the rows that are not in a graph, on all cores; the graph."""
+    progress = progress or _Logged(vectors.count)
     for first, block in _blocks(vectors, len(index)):
         index.add(np.arange(first, first + len(block)), block)
+        progress(first + len(block))
     return index
+
+
+class _Logged:
+    """Writes to the log how far a graph is: one of a million rows takes minutes."""
+
+    def __init__(self, num_rows: int) -> None:
+        self._num_rows, self._logged_s = num_rows, time.monotonic()
+
+    def __call__(self, num_added: int) -> None:
+        now_s = time.monotonic()
+        if now_s - self._logged_s > LOGGED_EVERY_S:
+            self._logged_s = now_s
+            log.warning("the graph of near vectors has %s of %s rows", num_added, self._num_rows)
 
 
 def _blocks(vectors: WrittenVectors, start: int) -> Iterator[tuple[int, NDArray[np.float32]]]:

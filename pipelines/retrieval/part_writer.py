@@ -10,7 +10,7 @@ import numpy as np
 from pipelines.retrieval.about import About
 from pipelines.retrieval.cutting import Passage
 from pipelines.retrieval.dense_vectors import Rows, VectorWriter, unit
-from pipelines.retrieval.index_parts import PartSize
+from pipelines.retrieval.index_parts import Described, PartSize
 from pipelines.retrieval.making import Making
 from pipelines.retrieval.passages import PassageWriter, StoredDocument
 from pipelines.retrieval.postings import PostingsWriter
@@ -35,11 +35,16 @@ class VersionBefore(StoredVersion):
             for document in part.documents(wanted)
         }
 
-    def size_of(self, number: int, removed: Sequence[StoredDocument]) -> PartSize:
-        """What a part has, when these documents are removed too."""
+    def size_of(self, number: int, removed: Sequence[StoredDocument], described: Described) -> PartSize:
+        """What a part has, when these documents are removed too, and these described again."""
         part = self.passages.parts[number]
         gone = part.without(removed)
-        return PartSize(part.rows, int(gone[:, 2].sum()), part.num_documents - len(gone))
+        num_described = len(part.described.keys() | described.keys())
+        return PartSize(part.rows, int(gone[:, 2].sum()), part.num_documents - len(gone), num_described)
+
+    def check_part(self, number: int) -> None:
+        """Read the files of a part before it is copied.  Raises ValueError where one is damaged, OSError."""
+        self.about.check_sums(self.folder, f"{number}-")
 
 
 class PartWriter:
@@ -71,23 +76,13 @@ class PartWriter:
             self.postings.append(self.num_rows, sparse)
         self.num_rows += len(next(iter(vectors.values())))
 
-    def copy(
-        self,
-        before: VersionBefore,
-        number: int,
-        documents: Iterable[StoredDocument],
-        described: Mapping[str, tuple[str, str]] | None = None,
-    ) -> None:
-        """Add documents of a part of the version before with their vectors; they are in ascending order.
-
-        `described`: the digest and attributes (JSON) of those that have others now.
-        """
+    def copy(self, before: VersionBefore, number: int, documents: Iterable[StoredDocument]) -> None:
+        """Add documents of a part of the version before with their vectors; they are in ascending order."""
         part = before.passages.parts[number]
         spans = []
         for document in documents:
-            digest, attributes = (described or {}).get(document.name, (document.digest, document.attributes))
             passages: Sequence[Passage] = part.passages_of(document)
-            self.passages.add(document.name, digest, attributes, passages)
+            self.passages.add(document.name, document.digest, document.attributes, passages)
             spans.append(np.arange(document.first, document.first + document.passages))
         rows: Rows = np.concatenate([np.empty(0, np.int64), *spans])
         if before.vectors is not None:

@@ -6,15 +6,17 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.base.errors import RequestError
 from pipelines.retrieval.cutting import Passage
 from pipelines.retrieval.filters import Where
-from pipelines.retrieval.index_parts import Removed, mark, part_file, read_removed
+from pipelines.retrieval.index_parts import Described, Removed, mark, part_file, read_described, read_removed
 from pipelines.retrieval.words import WordsPart, WordsWriter
 
 FILE = "passages.sqlite"
@@ -27,6 +29,16 @@ CREATE TABLE passages (row INTEGER PRIMARY KEY, document INTEGER NOT NULL REFERE
 CREATE TABLE words (word TEXT PRIMARY KEY, first INTEGER NOT NULL, end INTEGER NOT NULL) WITHOUT ROWID;
 """
 DOCUMENT = "id, name, digest, attributes, first, passages, bytes"
+DESCRIBED_AGAIN = """
+CREATE TEMP TABLE described (id INTEGER PRIMARY KEY, digest TEXT NOT NULL, attributes TEXT NOT NULL);
+CREATE TEMP VIEW documents AS
+SELECT written.id AS id, name, coalesce(described.digest, written.digest) AS digest,
+       coalesce(described.attributes, written.attributes) AS attributes, first, passages, bytes
+FROM main.documents AS written LEFT JOIN described ON described.id = written.id;
+"""
+"""Queries read this view in place of the table, where documents were described again."""
+STEPS, MAX_STEPS = 100_000, 1 << 27
+"""Instructions of SQLite after which they are counted, and how many a condition may take over all parts."""
 MAX_ASKED = 500
 """Values that one query asks for: SQLite has a bound."""
 
@@ -116,16 +128,26 @@ class PassagePart:
         path = part_file(folder, part, FILE).resolve()
         self.rows = rows
         self.removed = read_removed(folder, part)
+        self.described = read_described(folder, part)
         self._gone = set(self.removed[:, 0].tolist())
         self._db = sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
         try:
             self._db.execute("SELECT row, word FROM passages, words LIMIT 1").fetchall()
             last = self._db.execute("SELECT coalesce(max(id), -1) FROM documents").fetchone()[0]
             self.num_documents = last + 1
+            if self.described:
+                self._read_described(self.described)
             self.words = WordsPart(folder, part, rows, self._places)
         except BaseException:
             self._db.close()
             raise
+
+    def _read_described(self, described: Described) -> None:
+        self._db.execute("PRAGMA temp_store = MEMORY")
+        self._db.executescript(DESCRIBED_AGAIN)
+        rows = ((number, *texts) for number, texts in described.items())
+        self._db.executemany("INSERT INTO described VALUES (?, ?, ?)", rows)
+        self._db.commit()
 
     def without(self, removed: Iterable[StoredDocument]) -> Removed:
         """The documents that are removed, these too."""
@@ -160,15 +182,21 @@ class PassagePart:
         for row, document, text, heading, start, attributes in passages:
             yield StoredPassage(row, document, text, heading, start, json.loads(attributes))
 
-    def mark_allowed(self, condition: Where | None, mask: NDArray[np.bool_]) -> None:
-        """Set which rows fulfil a condition on `documents`: bool[rows]."""
-        if condition is None:
-            mask[:] = True
-        else:
+    def mark_allowed(self, condition: Where | None, mask: NDArray[np.bool_], work: FilterWork) -> None:
+        """Set which rows fulfil a condition on `documents`: bool[rows].  Raises ValueError for rows that the
+        part has not, which it is damaged to have, and RequestError for a condition that takes too much work.
+        """
+        mask[:] = condition is None
+        if condition is not None:
             sql, values = condition
-            mask[:] = False
-            spans = self._db.execute(f"SELECT first, passages FROM documents WHERE {sql}", values).fetchall()
-            mark(mask, spans, value=True)
+            self._db.set_progress_handler(work.is_too_much, STEPS)
+            try:
+                rows = self._db.execute(f"SELECT first, passages FROM documents WHERE {sql}", values)
+                mark(mask, np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, 2), value=True)
+            except sqlite3.OperationalError as error:
+                raise work.refusal() or error from error
+            finally:
+                self._db.set_progress_handler(None, 0)
         mark(mask, self.removed[:, 1:], value=False)
 
     def _places(self, words: Sequence[str]) -> dict[str, tuple[int, int]]:
@@ -183,6 +211,27 @@ class PassagePart:
 
     def close(self) -> None:
         self._db.close()
+
+
+class FilterWork:
+    """Counts what a condition takes over all parts, and ends it where that is too much."""
+
+    def __init__(self, most: int = MAX_STEPS) -> None:
+        self._left = most
+
+    def is_too_much(self) -> bool:
+        """Called by SQLite after each STEPS instructions; true ends the query."""
+        self._left -= STEPS
+        return self._left < 0
+
+    def refusal(self) -> RequestError | None:
+        """What ended the query, where that was here."""
+        if self._left >= 0:
+            return None
+        return RequestError(
+            "`filters` has too many conditions for so many documents; send fewer, or search a smaller index",
+            "filters",
+        )
 
 
 class Passages:
@@ -212,10 +261,13 @@ class Passages:
         }
 
     def allowed(self, condition: Where | None) -> NDArray[np.bool_]:
-        """Which rows are not removed and fulfil a condition on `documents`: bool[rows]."""
-        mask = np.empty(self.firsts[-1], np.bool_)
+        """Which rows are not removed and fulfil a condition on `documents`: bool[rows].
+
+        Raises RequestError for a condition that takes too much work, and ValueError for a damaged index.
+        """
+        mask, work = np.empty(self.firsts[-1], np.bool_), FilterWork()
         for part, first in zip(self.parts, self.firsts, strict=False):
-            part.mark_allowed(condition, mask[first : first + part.rows])
+            part.mark_allowed(condition, mask[first : first + part.rows], work)
         return mask
 
     def sizes(self, names: Iterable[str] | None = None) -> Mapping[str, tuple[int, int]]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 INPUTS = ("input_ids", "attention_mask", "words_mask", "text_lengths", "span_idx", "span_mask")
 """The tensors of a run, as exports of the `gliner` package name them; the last two for models of spans."""
 MAX_SPANS, MAX_NUMBERS = 1 << 22, 1 << 25
-"""The most spans of one request, and numbers for them: their tensors are in memory together."""
+"""The most spans that the runs of one request compute, and numbers for them, padding included."""
 Found = dict[int, list[EntitySpan]]
 
 
@@ -58,9 +58,10 @@ class FindEntities(Node):
     def run(self, call: Running, texts: list[MarkedText]) -> Deferred[FoundEntities]:
         """Raises RequestError for more spans than a request may have."""
         wanted: WantedEntities = call.request.wanted
-        self._check_size(texts, max(len(labels.names) for labels in wanted.sets))
+        groups = self._groups(texts)
+        self._check_size(groups, texts, wanted)
         search = SpanSearch(wanted)
-        first, *others = self._groups(texts)
+        first, *others = groups
         lengths = [len(text.ids) for text in texts]
         sent = call.infer(self.address, self._tensors(first, texts), text_lengths=lengths)
         entities: Deferred[Found] = sent.map(self._reader(first, texts, search, {}))
@@ -80,14 +81,23 @@ class FindEntities(Node):
             )
         return engine
 
-    def _check_size(self, texts: list[MarkedText], num_labels: int) -> None:
+    def _check_size(self, groups: list[list[int]], texts: list[MarkedText], wanted: WantedEntities) -> None:
+        """Raise RequestError where the runs compute too much: each takes its texts for as long as the longest
+        of them, and with as many labels as the one with the most.
+        """
         width = self.settings.width
-        num_spans = sum(len(text.words) for text in texts) * (width or 1)
-        num_numbers = num_spans * num_labels * (1 if width else 3)
+        num_spans = num_numbers = 0
+        for group in groups:
+            longest = max(len(texts[place].words) for place in group)
+            most = max(len(wanted.labels_of(place).names) for place in group)
+            of_run = len(group) * max(longest, 1) * (width or 1)
+            num_spans += of_run
+            num_numbers += of_run * most * (1 if width else 3)
         if num_spans > MAX_SPANS or num_numbers > MAX_NUMBERS:
             raise RequestError(
-                f"the texts have {num_spans} spans for {num_labels} labels; a request may have {MAX_SPANS} "
-                f"spans and {MAX_NUMBERS} numbers for them; send the texts in several requests",
+                f"the texts have {num_spans} spans, padding included, and with their labels {num_numbers} "
+                f"numbers for them; a request may have {MAX_SPANS} spans and {MAX_NUMBERS} numbers; send the "
+                "texts in several requests",
                 "input",
             )
 

@@ -3,16 +3,23 @@
 import json
 import sqlite3
 
+import numpy as np
 import pytest
 
 from pipelines.base.errors import RequestError
 from pipelines.retrieval.filters import where
+from pipelines.retrieval.index_folder import IndexFolder
+from pipelines.retrieval.index_reader import IndexReader
+from pipelines.retrieval.index_update import SourceDocument, update
+from pipelines.retrieval.making import Making
+from pipelines.retrieval.passages import STEPS, FilterWork
 
 DOCUMENTS = {
     "a": {"language": "en", "year": 2020, "draft": True},
     "b": {"language": "de", "year": 2024.5},
     "c": {"language": "en", "year": 2026, "odd key": 'q"'},
     "d": {},
+    "e": {"year": "unknown", "language": 7},
 }
 
 
@@ -32,13 +39,16 @@ def one(kind, key, value):
     ("given", "names"),
     [
         (one("eq", "language", "en"), "ac"),
-        (one("ne", "language", "en"), "bd"),
+        (one("ne", "language", "en"), "bde"),
         (one("gt", "year", 2024), "bc"),
         (one("gte", "year", 2026), "c"),
         (one("lt", "year", 2024), "a"),
         (one("lte", "year", 2024.5), "ab"),
         (one("in", "language", ["de", "fr"]), "b"),
-        (one("nin", "language", ["de"]), "ac"),
+        (one("nin", "language", ["de"]), "acde"),
+        (one("gte", "language", "de"), "abc"),  # no number is compared with a text
+        (one("lt", "language", "z"), "abc"),
+        (one("lte", "year", "v"), "e"),
         (one("eq", "draft", True), "a"),
         (one("eq", "odd key", 'q"'), "c"),
         ({"language": "en", "year": 2026}, "c"),
@@ -86,3 +96,25 @@ def test_depth_is_bounded():
         given = {"type": "and", "filters": [given]}
     with pytest.raises(RequestError, match="nested"):
         where(given)
+
+
+def test_work_is_bounded(tmp_path):
+    folder = IndexFolder(tmp_path / "index")
+    documents = [SourceDocument.of_text(f"d{number}", "text", {"n": number}) for number in range(3000)]
+    making = Making("m", lambda texts: {"dense": np.ones((len(texts), 2), np.float32)})
+    update(folder, documents, making)
+    reader = IndexReader(folder.path)
+    condition = where({"type": "or", "filters": [one("gt", "n", 2000 + number) for number in range(64)]})
+    assert np.count_nonzero(reader.read(lambda passages: passages.allowed(condition))) == 999
+    reader.read(
+        lambda passages: passages.parts[0].mark_allowed(None, np.empty(3000, np.bool_), FilterWork(0))
+    )
+    with pytest.raises(RequestError, match="too many conditions") as caught:
+        reader.read(
+            lambda passages: passages.parts[0].mark_allowed(
+                condition, np.empty(3000, np.bool_), FilterWork(STEPS)
+            )
+        )
+    assert caught.value.field == "filters"
+    assert np.count_nonzero(reader.read(lambda passages: passages.allowed(condition))) == 999
+    reader.close()

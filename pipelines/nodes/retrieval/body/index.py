@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 import msgspec
@@ -15,7 +16,7 @@ from pipelines.host.contracts.tensor_contract import TensorPort
 from pipelines.nodes.interface import Loading
 from pipelines.retrieval.dense_vectors import Floats
 from pipelines.retrieval.filters import where
-from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.index_reader import IndexReader, Query, check_index
 from pipelines.retrieval.postings import Ids
 from pipelines.values.node_values import Tensors
 from pipelines.values.search_values import Hit
@@ -77,6 +78,11 @@ class Index(Node):
         reply = np.empty(1, object)
         reply[0] = msgspec.json.encode(hits)
         return Tensors({HITS: reply})
+
+    @classmethod
+    def check_files(cls, config: Config, folder: Path) -> None:
+        """Raises as `check_index`."""
+        check_index(folder / config.path)
 
     @property
     def opened(self) -> Mapping[str, str]:

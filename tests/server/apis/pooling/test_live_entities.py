@@ -12,6 +12,7 @@ from live_app import answers
 from tokenizers import Tokenizer
 
 from pipelines.base.errors import RequestError
+from pipelines.nodes.entities.find_entities import MAX_NUMBERS, FindEntities
 from pipelines.nodes.entities.mark_words import MAX_COUNTED_WORDS, LabelledTextReader, words_of
 from pipelines.nodes.entities.span_search import MAX_REQUEST_CANDIDATES, SpanSearch, find_spans
 from pipelines.nodes.entities.span_settings import read_span_settings
@@ -217,3 +218,30 @@ def test_candidates_of_all_texts_of_a_request_are_bounded():
     text = MarkedText("x y", [1, 2], [1, 2], [(0, 1), (2, 3)])
     with pytest.raises(RequestError, match="of the texts are above a `threshold` of 0.0"):
         find_spans(np.ones((2, 1, 1), np.float32), text, search, ("a",), of_words=False)
+
+
+def test_what_the_runs_of_a_request_compute_is_bounded():
+    """One text with many labels counts in its own run alone, and a short text beside a long one as long."""
+    folder = GLINER / "span"
+    node = FindEntities(FindEntities.Config(settings="gliner_config.json", max_batch_tokens=400), folder)
+    node.settings = read_span_settings(folder / "gliner_config.json")
+    few, many = (
+        LabelSet(names, names) for names in (("a",), tuple(f"label {number}" for number in range(256)))
+    )
+    width = node.settings.width
+    num_texts = MAX_NUMBERS // (256 * 100 * width) + 1  # too many, if each had 256 labels
+    texts = [MarkedText("", [1] * 300, [], [(0, 1)] * 100)] * num_texts
+
+    def check(labels):
+        groups = node._groups(texts)
+        assert {len(group) for group in groups} == {1}
+        node._check_size(groups, texts, WantedEntities(labels, threshold=0.5, of_each=True))
+
+    check((many, *[few] * (num_texts - 1)))
+    with pytest.raises(RequestError, match=f"spans, padding included.*and {MAX_NUMBERS} numbers"):
+        check((many,) * num_texts)
+    short, long = MarkedText("", [1] * 100, [], [(0, 1)]), MarkedText("", [1] * 100, [], [(0, 1)] * 90)
+    pairs = [short, long] * 20_000
+    wanted = WantedEntities((few,), threshold=0.5)
+    with pytest.raises(RequestError, match=f"the texts have {40_000 * 90 * width} spans"):
+        node._check_size(node._groups(pairs), pairs, wanted)
