@@ -166,6 +166,11 @@ def _pdf_reader() -> Callable[[bytes], str] | None:
     return read
 
 
+def _printable(name: str) -> str:
+    """A document's name on one line: control characters, which may be a terminal's orders, are escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
+
+
 class _Shown:
     """Shows how far an update is: a line that changes in a terminal, lines else."""
 
@@ -188,7 +193,7 @@ class _Shown:
         if sys.stderr.isatty():
             click.echo(err=True)
         for name, reason in report.wrong.items():
-            click.echo(f"left out: {name}: {reason}", err=True)
+            click.echo(f"left out: {_printable(name)}: {reason}", err=True)
         click.echo(
             f"{place}: {report.passages} passages; documents: {len(report.added)} added or changed, "
             f"{len(report.removed)} removed, {report.unchanged} as before"

@@ -6,13 +6,16 @@ Each passage is a part of the document's text as it stands there, so that its pl
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 HEADING = re.compile(r"^(#{1,6})[ \t]+(\S.*)$", re.MULTILINE)
 FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
+MAX_PASSAGES = 250_000
+"""Of a document: they are in memory together until they are written."""
 MAX_TITLE = 200
 """Characters of a heading; each passage below it stores them again."""
 ENDS = (r"\n\s*\n", r"\n", r"(?<=[.!?…。！？])\s+", r"\s+", r"")
@@ -44,30 +47,39 @@ class Passage:
 
 
 def cut(text: str, cutting: Cutting) -> list[Passage]:
-    """The passages of a document, in order; white space around them is left out."""
-    passages = []
+    """The passages of a document, in order; white space around them is left out.
+
+    Raises ValueError where there are more than MAX_PASSAGES.
+    """
+    passages: list[Passage] = []
     for heading, start, end in _sections(text):
         for first, last in _spans(text, start, end, cutting):
             if part := text[first:last].strip():
                 at = first + len(text[first:last]) - len(text[first:last].lstrip())
                 passages.append(Passage(part, at, heading))
+                if len(passages) > MAX_PASSAGES:
+                    raise ValueError(
+                        f"it has more than {MAX_PASSAGES:,} passages: cut it into several documents, or make "
+                        "passages longer"
+                    )
     return passages
 
 
 def _sections(text: str) -> Iterator[tuple[str, int, int]]:
     """(headings above, start, end) of what is below each heading of Markdown, its own line included."""
     above: list[tuple[int, str]] = []
-    marks = [(match.start(), len(match[1]), _title(match[2])) for match in _headings(text)]
-    if not marks or marks[0][0]:
-        yield "", 0, marks[0][0] if marks else len(text)
-    for (start, depth, title), (end, _, _) in pairwise([*marks, (len(text), 0, "")]):
+    marks = ((match.start(), len(match[1]), _title(match[2])) for match in _headings(text))
+    first = next(marks, (len(text), 0, ""))
+    if first[0] or not text:
+        yield "", 0, first[0]
+    for (start, depth, title), (end, _, _) in pairwise(chain([first], marks, [(len(text), 0, "")])):
         above = [*((level, name) for level, name in above if level < depth), (depth, title)]
         yield " > ".join(name for _, name in above), start, end
 
 
 def _headings(text: str) -> Iterator[re.Match[str]]:
     """The headings outside of blocks of code."""
-    fences = [match.start() for match in FENCE.finditer(text)]
+    fences = array("q", (match.start() for match in FENCE.finditer(text)))
     for match in HEADING.finditer(text):
         before = bisect_left(fences, match.start())
         if before % 2 == 0 or before == len(fences):  # all blocks before it end, or the last one never does
@@ -81,9 +93,9 @@ def _title(line: str) -> str:
 
 def _spans(text: str, start: int, end: int, cutting: Cutting) -> Iterator[tuple[int, int]]:
     """The first and the last place of each passage of a section."""
-    pieces = list(_pieces(text, start, end, cutting.size - cutting.overlap, 0))
+    pieces = _pieces(text, start, end, cutting.size - cutting.overlap, 0)
     first = start
-    for before, piece_end in pairwise([start, *pieces]):
+    for before, piece_end in pairwise(chain([start], pieces)):
         if piece_end - first > cutting.size - (cutting.overlap if first > start else 0):
             yield _overlapped(text, start, first, cutting.overlap), before
             first = before
@@ -109,7 +121,10 @@ def _pieces(text: str, start: int, end: int, size: int, level: int) -> Iterator[
         yield end
         return
     first = start
-    ends = [match.end() for match in re.compile(ENDS[level]).finditer(text, start, end)]
-    for last in [*(place for place in ends if place < end), end]:
-        yield from _pieces(text, first, last, size, level + 1)
+    ends = (match.end() for match in re.compile(ENDS[level]).finditer(text, start, end))
+    for last in chain((place for place in ends if place < end), [end]):
+        if last - first <= size:  # most are: no generator for each word
+            yield last
+        else:
+            yield from _pieces(text, first, last, size, level + 1)
         first = last

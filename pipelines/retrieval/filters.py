@@ -13,7 +13,8 @@ from typing import Any
 
 from pipelines.base.errors import RequestError
 
-MAX_DEPTH, MAX_CONDITIONS = 8, 64
+MAX_DEPTH, MAX_CONDITIONS, MAX_LISTED = 8, 64, 4096
+"""The last: values of all lists of a filter together."""
 COMPARISONS = {"eq": "IS", "ne": "IS NOT", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 OTHER_TYPES = {("g", False): "<", ("l", True): ">="}
 """To SQLite each text is greater than each number: how an attribute stands to the least text where a number,
@@ -39,7 +40,7 @@ class _FilterReader:
 
     def __init__(self, field: str) -> None:
         self._field = field
-        self._num_conditions = 0
+        self._num_conditions = self._num_listed = 0
 
     def read(self, wanted: Any, place: str, depth: int) -> Where:
         if not isinstance(wanted, Mapping):
@@ -80,6 +81,9 @@ class _FilterReader:
         path = f'$."{key}"'
         if kind in LISTS:
             values = _checked(value, f"{place}.value", _is_list)
+            self._num_listed += len(values)
+            if self._num_listed > MAX_LISTED:
+                raise _wrong(self._field, f"has more than {MAX_LISTED} values in its lists")
             marks = ", ".join("?" * len(values))
             chosen = f"({attribute} {LISTS[kind]} ({marks}))", [path, *values]
             return chosen if kind == "in" else _join([chosen, (f"{attribute} IS NULL", [path])], "or")
@@ -107,8 +111,8 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _is_list(value: Any) -> bool:
-    is_list = isinstance(value, list) and 0 < len(value) <= MAX_CONDITIONS
-    return is_list and all(map(_is_scalar, value))
+    is_list = isinstance(value, list) and len(value) > 0
+    return is_list and all(map(_is_scalar, value[: MAX_LISTED + 1]))
 
 
 def _checked(value: Any, place: str, fits: Callable[[Any], bool]) -> Any:

@@ -100,11 +100,13 @@ class Batcher(Node, Planning, Checking):
     def _wanted(self, request: object, plan: RequestPlan) -> dict[str, int]:
         """The results of a request, by the words with which it names them.  Raises RequestError."""
         is_query = self.config.queries is not None and getattr(request, "purpose", None) in QUERIES
-        words = getattr(request, "results", ()) or plan.results
+        asked: Sequence[str] = getattr(request, "results", ())
         own = self.config.queries if is_query else None
-        if not words:
+        if not asked and not plan.results:
             return {"": self.results.place(own) if own else 0}
-        return {word: self.results.place(word, own) for word in words}
+        if asked:
+            return {word: self.results.place(word, own) for word in asked}
+        return {word: self.results.place(word, own, f"weights.{word}") for word in plan.results}
 
     def run(
         self,

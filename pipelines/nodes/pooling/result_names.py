@@ -26,10 +26,10 @@ class ResultNames:
         self.kinds = {line.name: _kind(line, lines) for line in engine.results} if engine else {}
         self.kinds = self.kinds or {DENSE: DENSE}
 
-    def place(self, word: str, own: str | None = None) -> int:
+    def place(self, word: str, own: str | None = None, field: str = "embedding_kinds") -> int:
         """The place of the result of this name, else of the one of this kind: `own`, or the first.
 
-        Raises RequestError.
+        Raises RequestError, which names the field that wants it.
         """
         names, kinds = [*self.kinds], [*self.kinds.values()]
         if own in self.kinds and word == self.kinds[own]:
@@ -39,7 +39,7 @@ class ResultNames:
         if word in kinds:
             return kinds.index(word)
         known = [*dict.fromkeys([*kinds, *names])]
-        raise RequestError(f"this model has no `{word}` vectors; it has {listed(known)}", "embedding_kinds")
+        raise RequestError(f"this model has no `{word}` vectors; it has {listed(known)}", field)
 
     def read(self, reply: Tensors, wanted: Mapping[str, int]) -> PooledOutputs:
         """The engine's reply as the lines after the batcher read it; `wanted` are the results by name."""

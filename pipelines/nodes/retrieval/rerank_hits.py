@@ -33,7 +33,8 @@ class RerankHits(NamesOne, Node, PortsBySettings, Composing):
             default=20,
             ge=1,
             le=1000,
-            description="how many hits of each query are scored; the others are left out",
+            description="how many hits of each query are scored, or as many as a search wants where that is "
+            "more; the others are left out",
         )
         top: int | None = Field(
             default=None, ge=1, le=1000, description="how many hits are left; default: as a search asks"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,8 +12,9 @@ from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 
 MAX_SHOWN_FAULTS = 3
-UNION_KIND = re.compile(r"(list|dict|function-\w+)\[.*\]")
-"""What pydantic puts into the path of a field with several types, as `labels.list[str].0`."""
+UNION_KIND = re.compile(r"(list|dict|function-\w+)\[.*\]|constrained-\w+")
+SCALARS = frozenset({"str", "int", "float", "bool"})
+"""Parts of paths that pydantic makes for a field of several types: `labels.list[str].0`, `labels.str`."""
 
 PLAIN = {
     "dict_type": "must be an object",
@@ -42,15 +44,36 @@ def from_validation(error: ValidationError, where: str = "") -> RequestError:
 
     `where` is the path of the validated value in the body.
     """
-    faults: list[Any] = list(error.errors(include_url=False, include_context=False))
+    faults = _by_fields(error.errors(include_url=False, include_context=False))
     for fault in faults:
-        path = [part for part in fault["loc"] if not (isinstance(part, str) and UNION_KIND.fullmatch(part))]
-        fault["loc"] = (where, *path) if where else (*path,)
+        fault["loc"] = (where, *fault["loc"]) if where else fault["loc"]
     texts = [_fault_text(fault) for fault in faults[:MAX_SHOWN_FAULTS]]
     if len(faults) > len(texts):
         texts.append(f"and {len(faults) - len(texts)} more")
     word = FAULT_WORDS.get(faults[0]["type"], "invalid_value")
     return RequestError("; ".join(texts), field=_path(faults[0]) or None, word=word)
+
+
+def _by_fields(errors: Sequence[Any]) -> list[Any]:
+    """The faults with paths of fields alone.  Of a field of several types each type has one; the one of a
+    scalar is left out where a list or an object was sent, whose wrong item another names.
+    """
+    paths = [fault["loc"] for fault in errors]
+    faults = []
+    for fault in errors:
+        *field, last = fault["loc"] or ("",)
+        place = len(field)
+        others = [path for path in paths if [*path[:place]] == field and path != fault["loc"]]
+        kinds = {path[place] for path in others if len(path) > place and _is_kind(path[place])}
+        if last not in SCALARS or not kinds:
+            faults.append({**fault, "loc": (*(part for part in fault["loc"] if not _is_kind(part)),)})
+        elif not any(len(path) > place + 1 and path[place] in kinds for path in others):
+            faults.append({**fault, "loc": (*(part for part in field if not _is_kind(part)),)})
+    return faults
+
+
+def _is_kind(part: str | int) -> bool:
+    return isinstance(part, str) and UNION_KIND.fullmatch(part) is not None
 
 
 def _path(fault: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import StrictStr
+from pydantic import FiniteFloat, StrictStr
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import MAX_TOKEN_ID, Items, Whole, check
@@ -64,7 +64,7 @@ class EmbeddingRequest(EncodedRequest):
     sparse_top_k: (
         Annotated[Whole, check(lambda n: n >= 1, "{name} must be at least 1, got {got}.")] | None
     ) = None
-    sparse_threshold: float | None = None
+    sparse_threshold: FiniteFloat | None = None
 
     def shared_fields(self) -> dict[str, Any]:
         purpose = None if self.input_type is None else PURPOSES.get(self.input_type, self.input_type)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.retrieval import cutting
 from pipelines.retrieval.cutting import Cutting, cut
 from pipelines.retrieval.html_text import text_of_html
 
@@ -86,6 +87,13 @@ def test_a_hostile_document_costs_what_its_length_costs(text, headings):
     passages = cut(text, Cutting())  # in quadratic time each of them takes minutes
     assert len({passage.start for passage in passages if passage.heading}) >= headings
     assert max(len(passage.heading) for passage in passages) <= 200
+
+
+def test_the_passages_of_a_document_are_bounded(monkeypatch):
+    monkeypatch.setattr(cutting, "MAX_PASSAGES", 100)
+    assert len(cut("# a\n" * 100, Cutting())) == 100
+    with pytest.raises(ValueError, match="more than 100 passages: cut it into several documents"):
+        cut("# a\n" * (1 << 20), Cutting())
 
 
 def test_a_heading_is_read_without_the_marks_that_end_it():

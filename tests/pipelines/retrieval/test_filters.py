@@ -45,6 +45,7 @@ def one(kind, key, value):
         (one("lt", "year", 2024), "a"),
         (one("lte", "year", 2024.5), "ab"),
         (one("in", "language", ["de", "fr"]), "b"),
+        (one("in", "language", ["de", *map(str, range(4000))]), "b"),
         (one("nin", "language", ["de"]), "acde"),
         (one("gte", "language", "de"), "abc"),  # no number is compared with a text
         (one("lt", "language", "z"), "abc"),
@@ -78,6 +79,8 @@ def test_a_filter_chooses(given, names):
         (one("eq", "a", None), "filters.value"),
         (one("in", "a", "e"), "filters.value"),
         (one("in", "a", []), "filters.value"),
+        (one("nin", "a", ["b"] * 4097), "filters"),
+        ({"type": "or", "filters": [one("in", "a", ["b"] * 2000)] * 3}, "filters"),
         ({"type": "and", "filters": []}, "filters.filters"),
         ({"type": "and", "filters": [one("eq", "a", [])]}, "filters.filters.0.value"),
         ({"type": "or", "filters": [one("eq", "a", 1)] * 65}, "filters"),

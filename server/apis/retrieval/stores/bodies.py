@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
-    AllowInfNan,
+    BeforeValidator,
     ConfigDict,
     Field,
     FiniteFloat,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
     StringConstraints,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from pipelines.base.deferred_model import DeferredModel
+from pipelines.requests.fields.field_types import AlsoAccepts, Items, at_most, check, listed
 from pipelines.requests.fields.known_fields import check_fields
 from pipelines.requests.retrieval.search import MAX_QUERIES, MAX_QUERY_CHARS
 from server.apis.batches.batch_models import Metadata
 
 MAX_FILES = 2000
 """Files that one request may add."""
+MAX_ATTRIBUTE_CHARS, MAX_BITS = 512, 1000
 
 AttributeKey = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-AttributeText = Annotated[str, StringConstraints(max_length=512)]
-AttributeInteger = Annotated[StrictInt, Field(ge=-(1 << 63), lt=1 << 63)]
-AttributeFloat = Annotated[StrictFloat, AllowInfNan(False)]
-Attributes = Annotated[
-    dict[AttributeKey, AttributeText | StrictBool | AttributeInteger | AttributeFloat], Field(max_length=16)
+
+
+def _attribute(value: Any) -> Any:
+    """The value of an attribute as filters compare it: whole numbers of more than 64 bits become others."""
+    if isinstance(value, bool) or (isinstance(value, str) and len(value) <= MAX_ATTRIBUTE_CHARS):
+        return value
+    if isinstance(value, int) and value.bit_length() <= MAX_BITS:
+        return value if -(1 << 63) <= value < 1 << 63 else float(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise PydanticCustomError(
+        "field_error", f"must be a string of at most {MAX_ATTRIBUTE_CHARS} characters, a number or a boolean"
+    )
+
+
+AttributeValue = Annotated[
+    Any,
+    BeforeValidator(_attribute),
+    WithJsonSchema({"type": ["string", "number", "boolean"], "maxLength": MAX_ATTRIBUTE_CHARS}),
 ]
+Attributes = Annotated[dict[AttributeKey, AttributeValue], at_most(16, "attributes")]
 StoreName = Annotated[str, StringConstraints(max_length=256)]
 QueryText = Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY_CHARS)]
 
@@ -175,7 +191,7 @@ class HybridWeights(DeferredModel):
     @model_validator(mode="after")
     def _check_sum(self) -> HybridWeights:
         if not self.embedding_weight + self.text_weight + self.sparse_weight:
-            raise PydanticCustomError("plain_error", "one of the weights must be more than 0")
+            raise PydanticCustomError("field_error", "must have a weight that is more than 0")
         return self
 
 
@@ -192,12 +208,14 @@ class StoreRanking(DeferredModel):
 class SearchStore(StoreBody):
     """The body of POST vector_stores/{id}/search."""
 
-    query: QueryText | Annotated[list[QueryText], Field(min_length=1, max_length=MAX_QUERIES)]
+    query: Annotated[
+        Items[QueryText],
+        BeforeValidator(listed),
+        AlsoAccepts(type="string"),
+        at_most(MAX_QUERIES, "texts"),
+        check(bool, "`query` must be a text, or a list of at least one"),
+    ]
     filters: dict[str, Any] | None = None
     max_num_results: int = Field(default=10, ge=1, le=50)
     ranking_options: StoreRanking | None = None
     rewrite_query: bool = False
-
-    @property
-    def queries(self) -> list[str]:
-        return [self.query] if isinstance(self.query, str) else self.query

@@ -30,7 +30,7 @@ from pipelines.worker.model_choice import EMBEDDING
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import gives_kind
 from server.apis.batches.line_calls import TENANT
-from server.apis.retrieval.stores.file_texts import FileTexts
+from server.apis.retrieval.stores.file_texts import INVALID, FileTexts
 from server.apis.retrieval.stores.rows import StoreFileRow, StoreRow
 from server.apis.retrieval.stores.work_table import StoreWork
 from server.services.services import Services
@@ -101,7 +101,9 @@ class IndexRun:
         if work.described:
             describe(self._folder, map(self._document, work.described), making)
         if work.added:
-            update(self._folder, map(self._document, work.added), making, keeps_others=True)
+            report = update(self._folder, map(self._document, work.added), making, keeps_others=True)
+            for name, reason in report.wrong.items():  # of their texts, beside what has a code already
+                self._texts.errors.setdefault(name, (INVALID, reason))
 
     def _document(self, file: StoreFileRow) -> SourceDocument:
         cutting = file.chunks and Cutting(*(CHARS_PER_TOKEN * tokens for tokens in file.chunks))

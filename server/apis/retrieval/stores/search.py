@@ -70,7 +70,7 @@ class StoreSearch:
         return [hit for hit in best if least is None or hit.score >= least][:wanted]
 
     def _queries(self, top: int, condition: Where | None, vectors: Mapping[str, Vectors]) -> list[Query]:
-        texts, sparse = self._request.queries, vectors.get("sparse")
+        texts, sparse = self._request.query, vectors.get("sparse")
         terms = [*sparse] if isinstance(sparse, SparseVectors) else [None] * len(texts)
         weights = self._weights({*vectors})
         return [Query(text, top, weights, condition, own) for text, own in zip(texts, terms, strict=True)]
@@ -94,7 +94,7 @@ class StoreSearch:
 
     async def _vectors(self, model: str, kinds: tuple[str, ...]) -> dict[str, Vectors]:
         """The vectors of the queries of each of the index's kinds; dense ones: float32[queries, size]."""
-        prompts = [Prompt.of_text(text) for text in self._request.queries]
+        prompts = [Prompt.of_text(text) for text in self._request.query]
         results = kinds if "sparse" in kinds else ()
         request = PoolingInput(
             prompts=prompts, purpose="search_query", truncate_prompt_tokens=-1, results=results
@@ -110,7 +110,7 @@ class StoreSearch:
 
     async def _ranked(self, all_hits: list[list[Hit]]) -> list[list[Hit]]:
         """The hits with the scores of the reranking model."""
-        pairs = pairs_to_rank(self._request.queries, all_hits)
+        pairs = pairs_to_rank(self._request.query, all_hits)
         if not pairs:
             return all_hits
         request = PoolingInput(pairs=pairs, truncate_prompt_tokens=-1)
@@ -126,7 +126,7 @@ class StoreSearch:
             client = services.route(exchange)
             return pipeline.prepare(request, client, exchange.tenant, trace=exchange.trace)
 
-        num_chars = sum(len(query) for query in self._request.queries)
+        num_chars = sum(len(query) for query in self._request.query)
         return await run_pooling_call(await exchange.off_loop(prepare, num_chars), exchange)
 
 

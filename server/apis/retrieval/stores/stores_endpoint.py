@@ -144,7 +144,7 @@ class StoreSearchEndpoint(StoresEndpointBase):
             for hit in hits
             if hit.document in names
         ]
-        reply(resp, StoreResults(search_query=request.queries, data=results))
+        reply(resp, StoreResults(search_query=request.query, data=results))
 
 
 def reply(resp: falcon.asgi.Response, shown: Reply) -> None:
