@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ VECTOR_BYTES = 3
 POSTING_BYTES = 8
 """Bytes of each number of a sparse vector, and of the row that it belongs to."""
 PATH = "/v1/vector_stores"
+STOPPED = "the update was stopped"
 
 
 class IndexRun:
@@ -58,7 +59,7 @@ class IndexRun:
         self.is_stopped = False
 
     def stop(self) -> None:
-        """End `run` soon; it raises Unavailable or CancelledError, and the index stays as it is."""
+        """End `run` soon; it raises Unavailable, and the index stays as it is."""
         self.is_stopped = True
         if self._embedding is not None:
             self._embedding.cancel()
@@ -125,13 +126,18 @@ class IndexRun:
         return {name: num_bytes + count * of_passage for name, (count, num_bytes) in sizes.items()}
 
     def _embed(self, texts: list[str]) -> dict[str, Vectors]:
-        """The vectors of each kind; called in a thread of the update."""
+        """The vectors of each kind; called in a thread of the update.  Raises Unavailable when it is stopped:
+        asyncio would take the CancelledError of a thread for one of the task that awaits it.
+        """
         if self.is_stopped:
-            raise Unavailable("the update was stopped")
+            raise Unavailable(STOPPED)
         self._embedding = asyncio.run_coroutine_threadsafe(self._vectors(texts), self._loop)
         if self.is_stopped:
             self._embedding.cancel()
-        return self._embedding.result()
+        try:
+            return self._embedding.result()
+        except CancelledError:
+            raise Unavailable(STOPPED) from None
 
     async def _vectors(self, texts: list[str]) -> dict[str, Vectors]:
         closers = list[Callable[[], None]]()

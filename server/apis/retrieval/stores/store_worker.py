@@ -6,7 +6,6 @@ import asyncio
 import logging
 import sqlite3
 import time
-from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -114,8 +113,6 @@ class StoreWorker:
             usage, errors = await run.run(work)
         except IndexBusy:
             return await self._given_back(work, BUSY_S)
-        except CancelledError:
-            return await self._given_back(work, 0.0)
         except (BraidError, OSError, ValueError, sqlite3.Error) as error:
             if run.is_stopped:
                 return await self._given_back(work, 0.0)
