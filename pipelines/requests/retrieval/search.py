@@ -17,6 +17,8 @@ from pipelines.values.search_values import SEARCH_KINDS
 from pipelines.values.tasks import SearchInput
 
 MAX_QUERIES, MAX_TOP, MAX_QUERY_CHARS = 32, 1000, 1 << 16
+MAX_HITS = 1 << 14
+"""Of all queries together: as many pairs as a request to a ranking model may hold."""
 
 Top = Annotated[Whole, check(lambda n: 1 <= n <= MAX_TOP, "{name} must be from 1 to 1000, got {got}.")]
 """How many hits of each query are wanted."""
@@ -54,10 +56,17 @@ class SearchRequest(BasePoolingRequest):
             if not text.strip() or len(text) > MAX_QUERY_CHARS:
                 field = "query" if len(self.query) == 1 else f"query.{i}"
                 raise RequestError(f"`{field}` must have 1 to {MAX_QUERY_CHARS:,} characters", field=field)
+        top = self.top or 10
+        if top * len(self.query) > MAX_HITS:
+            raise RequestError(
+                f"`top` may be {MAX_HITS // len(self.query)} for {len(self.query)} queries: they have "
+                f"{MAX_HITS:,} hits together at most",
+                field="top",
+            )
         return SearchInput(
             prompts=[Prompt.of_text(text) for text in self.query],
             purpose="search_query",
-            top=self.top or 10,
+            top=top,
             filters=self.filters,
             weights=self._weights(),
             rerank=self.rerank is not False,

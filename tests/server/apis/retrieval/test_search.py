@@ -136,6 +136,8 @@ def test_a_graph_may_fuse_both_kinds_of_search(search):
         ({"query": "a", "filters": []}, 400, "filters"),
         ({"query": "a", "filters": {"type": "eq", "key": 1, "value": 1}}, 400, "filters.key"),
         ({"query": "a", "weights": {"sparks": 1}}, 400, "weights.sparks"),
+        ({"query": "a", "weights": {"sparse": 1}}, 400, "weights.sparse"),
+        ({"query": ["a"] * 32, "top": 513}, 400, "top"),
         ({"query": "a", "weights": {"dense": 0}}, 400, "weights"),
         ({"query": "a", "weights": {"dense": "inf"}}, 400, "weights.dense"),
         ({"query": "a", "score_threshold": "nan"}, 400, "score_threshold"),
