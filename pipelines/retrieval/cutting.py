@@ -15,7 +15,7 @@ from itertools import chain, pairwise
 HEADING = re.compile(r"^(#{1,6})[ \t]+(\S.*)$", re.MULTILINE)
 FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
 MAX_PASSAGES = 250_000
-"""Of a document: they are in memory together until they are written."""
+"""The most of one document: they are in memory together until they are written."""
 MAX_TITLE = 200
 """Characters of a heading; each passage below it stores them again."""
 ENDS = (r"\n\s*\n", r"\n", r"(?<=[.!?…。！？])\s+", r"\s+", r"")

@@ -38,7 +38,7 @@ that cannot be opened: its files may have to be read each time.
 MAX_WORDS = 64
 """Words of a query that are looked for; further ones are left out."""
 MAX_MASKS = 8
-"""Conditions whose rows are kept: clients filter by the same ones again and again."""
+"""Conditions whose rows are cached: clients filter by the same ones again and again."""
 NUM_CANDIDATES = 100
 """Passages of each kind of search that are fused, where fewer hits are wanted."""
 
@@ -109,7 +109,7 @@ class Version(StoredVersion):
         return ranked
 
     def _allowed(self, condition: Where) -> NDArray[np.bool_]:
-        """Which rows fulfil a condition; those of the last few conditions are kept."""
+        """Which rows fulfil a condition; those of the last few conditions are cached."""
         key = condition[0], tuple(condition[1])
         mask = self._masks.pop(key, None)
         if mask is None:

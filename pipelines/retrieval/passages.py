@@ -229,7 +229,7 @@ class FilterWork:
         if self._left >= 0:
             return None
         return RequestError(
-            "`filters` has too many conditions for so many documents; send fewer, or search a smaller index",
+            "`filters` has too many conditions for the number of documents; send fewer, or search fewer",
             "filters",
         )
 

@@ -18,7 +18,7 @@ from pipelines.values.tasks import SearchInput
 
 MAX_QUERIES, MAX_TOP, MAX_QUERY_CHARS = 32, 1000, 1 << 16
 MAX_HITS = 1 << 14
-"""Of all queries together: as many pairs as a request to a ranking model may hold."""
+"""The most hits of all queries: the pairs that a request to a ranking model may hold."""
 
 Top = Annotated[Whole, check(lambda n: 1 <= n <= MAX_TOP, "{name} must be from 1 to 1000, got {got}.")]
 """How many hits of each query are wanted."""
