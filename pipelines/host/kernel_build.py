@@ -18,8 +18,9 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from types import FrameType
+from typing import IO
 
 from ops.cpu.build import (
     Builder,
@@ -40,8 +41,10 @@ LOCK, REFUSED = ".lock", ".refused"
 RETRY_S = 24 * 3600
 STORED_ENTRIES = 8
 LEAST_PRIORITY = 19
-KILL_S = 0.05
+KILL_S, LOCK_S = 0.05, 0.1
 OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
+_ends = Event()
+"""Set when the process was asked to end."""
 
 
 def missing(compiler: str) -> list[Engine]:
@@ -63,6 +66,7 @@ def build_missing(compiler: str, waits: bool = False) -> Iterator[str]:
         builder = Builder(scratch, compiler)
         for engine in missing(compiler):
             yield _add(builder, engine)
+            _end_if_asked()
 
 
 def _is_missing(engine: Engine, compiler: str) -> bool:
@@ -87,6 +91,7 @@ def _add(builder: Builder, engine: Engine) -> str:
         with appearing(entry) as new:
             builder.library(engine, new)
     except CompileError as error:
+        _end_if_asked()
         refused = entry.with_name(entry.name + REFUSED)
         refused.write_text(str(error))
         return f"the CPU kernels for {engine} were refused by {builder.compiler}; {refused} has what it said"
@@ -102,8 +107,26 @@ def _locked(parent: Path, waits: bool) -> Iterator[None]:
     """
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (parent / LOCK).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+        while not _has_locked(file, waits):
+            time.sleep(LOCK_S)
+            _end_if_asked()
         yield
+
+
+def _has_locked(file: IO[str], waits: bool) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if not waits:
+            raise
+        return False
+    return True
+
+
+def _end_if_asked() -> None:
+    """End the process where it was asked to."""
+    if _ends.is_set():
+        sys.exit(1)
 
 
 def _sweep() -> None:
@@ -119,19 +142,32 @@ def _sweep() -> None:
         shutil.rmtree(entry, ignore_errors=True)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    """End at SIGTERM, and the compilers that run with this process; `unfinished` removes what they wrote."""
-    signal.signal(signal.SIGTERM, _stay)
-    Thread(target=_end_compilers, daemon=True).start()
-    sys.exit(1)
+def _end_at_sigterm() -> None:
+    """At SIGTERM the compilers end, by which this process does, and `unfinished` removes what they wrote.
+
+    The handler raises nothing and takes no lock: it may interrupt the main thread anywhere, also while that
+    starts a thread, which would never begin.
+    """
+    reads, writes = os.pipe()
+    Thread(target=_end_compilers, args=[reads], daemon=True).start()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, _stay)
+        os.write(writes, b"e")
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def _stay(number: int, frame: FrameType | None) -> None:
     """Do nothing at a further signal.  Compilers would inherit SIG_IGN, but not this handler."""
 
 
-def _end_compilers() -> None:
-    """End the compilers of this process group until the process has ended: its threads may start another."""
+def _end_compilers(reads: int) -> None:
+    """Once something can be read, end the compilers of this process group until the process has ended: its
+    threads may start another.
+    """
+    os.read(reads, 1)
+    _ends.set()
     while True:
         os.killpg(0, signal.SIGTERM)
         time.sleep(KILL_S)
@@ -142,7 +178,7 @@ def main() -> None:
     parser.add_argument("--parent", type=int, help="pid of the parent; this process ends when it does")
     parser.add_argument("--wait", action="store_true", help="wait for another process that compiles")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, _end)
+    _end_at_sigterm()
     die_with_parent(options.parent)
     os.nice(LEAST_PRIORITY)
     with contextlib.suppress(OSError):
@@ -157,6 +193,7 @@ def main() -> None:
         print("CPU kernels are being compiled by another process", flush=True)
         sys.exit(os.EX_TEMPFAIL)
     except (CompileError, OSError) as error:
+        _end_if_asked()
         print(f"CPU kernels cannot be compiled into {folder()}: {error}")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import contextmanager
 
@@ -59,6 +61,10 @@ def until(condition):
     while not condition():
         assert time.monotonic() < end_s
         time.sleep(0.02)
+
+
+def opens_the_lock(process):
+    return any(file.path.endswith(kernel_build.LOCK) for file in psutil.Process(process.pid).open_files())
 
 
 def used():
@@ -128,6 +134,47 @@ def test_a_process_that_is_ended_ends_its_compilers(compiler):
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=PATIENCE_S)
     assert psutil.wait_procs(compilers, PATIENCE_S)[1] == []
+    assert (used(), left_over()) == ([], [])
+
+
+def test_a_process_that_waits_for_another_ends(compiler):
+    with held(compiler):
+        second = start_build("--wait")
+        until(lambda: opens_the_lock(second))
+        second.send_signal(signal.SIGTERM)
+        second.communicate(timeout=PATIENCE_S)
+        assert second.returncode == 1
+    assert used() == ENGINES
+
+
+def test_a_signal_that_interrupts_the_start_of_a_thread_ends_the_process(compiler):
+    """It comes in the main thread while that has the lock which a started thread needs to begin."""
+    code = """
+import os, signal, sys, threading
+from pipelines.host import kernel_build
+
+entered = threading.Condition.__enter__
+
+def interrupted(self):
+    lock = entered(self)
+    if not done and threading.current_thread().name.startswith("MainThread"):
+        done.append(os.kill(os.getpid(), signal.SIGTERM))
+        for _ in range(100): pass
+    return lock
+
+def start(self, started=threading.Thread.start):
+    if self.name.startswith("ThreadPool"):
+        threading.Condition.__enter__ = interrupted
+    started(self)
+
+done = []
+threading.Thread.start = start
+sys.argv = ["kernel_build"]
+kernel_build.main()
+"""
+    compiler.hold()
+    ended = subprocess.run([sys.executable, "-c", code], timeout=PATIENCE_S, start_new_session=True)
+    assert ended.returncode == 1
     assert (used(), left_over()) == ([], [])
 
 
