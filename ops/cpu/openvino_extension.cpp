@@ -1,5 +1,5 @@
-// OpenVINO's operators by the kernels: braid.BlockLinear, Experts, and those of GGUF files, GgufLinear,
-// GgufExperts and GgufRows.
+// OpenVINO's operators by the kernels: braid.BlockLinear, Experts, those of GGUF files, GgufLinear, GgufExperts and
+// GgufRows, and recurrent layers, ShortConv, GatedDeltaNet and Mamba2.
 #include "openvino/core/op_extension.hpp"
 
 #include "openvino_block_linear.hpp"
@@ -7,13 +7,17 @@
 #include "openvino_gguf_experts.hpp"
 #include "openvino_gguf_linear.hpp"
 #include "openvino_gguf_rows.hpp"
+#include "openvino_recurrent.hpp"
 
 OPENVINO_CREATE_EXTENSIONS(
     std::vector<ov::Extension::Ptr>({std::make_shared<ov::OpExtension<braid::BlockLinear>>(),
                                      std::make_shared<ov::OpExtension<braid::Experts>>(),
+                                     std::make_shared<ov::OpExtension<braid::GatedDeltaNet>>(),
                                      std::make_shared<ov::OpExtension<braid::GgufExperts>>(),
                                      std::make_shared<ov::OpExtension<braid::GgufLinear>>(),
-                                     std::make_shared<ov::OpExtension<braid::GgufRows>>()}));
+                                     std::make_shared<ov::OpExtension<braid::GgufRows>>(),
+                                     std::make_shared<ov::OpExtension<braid::Mamba2>>(),
+                                     std::make_shared<ov::OpExtension<braid::ShortConv>>()}));
 
 // Bytes of GGUF files that were packed in this process so far.
 extern "C" uint64_t braid_packed_bytes() { return braid::packed_bytes; }
