@@ -1,7 +1,7 @@
 // OpenVINO's operators braid.ShortConv, GatedDeltaNet and Mamba2: recurrent layers over tables of states.
 //
 // Inputs are those of OpenVINO's own paged operators, in their order, each float32 with tokens as the first axis:
-//     ShortConv      rows, states, weight [channels, 1, kernel], bias
+//     ShortConv      rows, states, weight [channels, 1, kernel], bias [channels] or [0]
 //     GatedDeltaNet  query, key, value, states, decay, beta
 //     Mamba2         decay [heads], steps, written, values, read, states
 // and then the step, int32: where the tokens of sequences begin, rows of states, where those of sequences begin,
@@ -83,9 +83,10 @@ public:
         const ov::Shape rows = inputs[0].get_shape(), states = inputs[1].get_shape();
         require(rows.size() == 2 && states[1] == rows[1] && states[2], "sizes");
         require_shape(inputs[2], {rows[1], 1, states[2]});
-        require_shape(inputs[3], {rows[1]});
-        const rl_short_conv layer{rows[1],           states[2],          floats(inputs[0]),           floats(inputs[2]),
-                                  floats(inputs[3]), written(inputs[1]), written(outputs[0])};
+        if (inputs[3].get_size()) require_shape(inputs[3], {rows[1]});
+        const float* bias = inputs[3].get_size() ? floats(inputs[3]) : nullptr;
+        const rl_short_conv layer{rows[1], states[2],          floats(inputs[0]),  floats(inputs[2]),
+                                  bias,    written(inputs[1]), written(outputs[0])};
         return in_parts(inputs, rows[0], states[0], [&](const rl_step& step, size_t part, size_t parts) {
             rl_convolve(&layer, &step, part, parts);
         });

@@ -26,7 +26,8 @@ typedef struct {
 /* NULL, or why this is no step of `tokens` tokens and `num_rows` rows of states, of which `num_indices` are named. */
 const char* rl_check(const rl_step* step, size_t tokens, size_t num_rows, size_t num_indices);
 
-/* rows, mixed: [tokens, channels]; weight, states: [channels, kernel], [rows, channels, kernel]; bias: [channels]. */
+/* rows, mixed: [tokens, channels]; weight, states: [channels, kernel], [rows, channels, kernel]; bias: [channels],
+ * or NULL. */
 typedef struct {
     size_t channels, kernel;
     const float *rows, *weight, *bias;

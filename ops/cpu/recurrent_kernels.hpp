@@ -257,7 +257,7 @@ struct ConvChannels {
             float sums[CHANNELS] = {};
             for (size_t k = 0; k < taps; k++) add(weight + k * CHANNELS, row(token, k, before), sums);
             float* mixed = layer.mixed + token * layer.channels + first;
-            for (size_t c = 0; c < count; c++) mixed[c] = sums[c] + layer.bias[first + c];
+            for (size_t c = 0; c < count; c++) mixed[c] = layer.bias ? sums[c] + layer.bias[first + c] : sums[c];
             if (sequence.row_after(token) >= 0) store(token, size_t(sequence.row_after(token)), before);
         }
     }

@@ -19,7 +19,16 @@ EXPORTS = tuple(sorted(folder.name for folder in RECORDED.iterdir() if folder.is
 NODES = "recurrent nodes"
 ON_RUNTIME = "recurrent nodes on ONNX Runtime"
 ON_CUDA = "recurrent nodes on CUDA"
-FAMILIES = (NODES, ON_RUNTIME, ON_CUDA, *EXPORTS)
+BY_KERNELS = ", by kernels"
+"""Behind the name of a family that OpenVINO runs: Braid's own kernels compute its recurrent layers."""
+FAMILIES = (
+    NODES + BY_KERNELS,
+    NODES,
+    ON_RUNTIME,
+    ON_CUDA,
+    *EXPORTS,
+    *(family + BY_KERNELS for family in EXPORTS),
+)
 
 
 class Recorded(NamedTuple):
@@ -32,6 +41,7 @@ class Recorded(NamedTuple):
 
 def unpack(family: str, folder: Path) -> Path:
     """The openvino_model.xml of a family, written with its weights and config.json to `folder`."""
+    family = family.removesuffix(BY_KERNELS)
     for name in ("openvino_model.bin", "config.json"):
         shutil.copyfile(RECORDED / family / name, folder / name)
     path = folder / "openvino_model.xml"
@@ -46,6 +56,7 @@ def write(family: str, folder: Path) -> Path:
 
 @cache
 def recorded(family: str) -> list[Recorded]:
+    family = family.removesuffix(BY_KERNELS)
     if family.startswith(NODES):
         return _computed()
     texts = json.loads((RECORDED / family / "texts.json").read_text())["texts"]

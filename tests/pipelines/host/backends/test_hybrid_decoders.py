@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +15,22 @@ from host_device import HostDevice
 from host_runtime import HostRuntime, lower_for_host
 from lone_steps import step, together
 from openvino import opset13 as ops
-from recorded_hybrids import EXPORTS, FAMILIES, ON_CUDA, ON_RUNTIME, recorded, unpack, write
+from recorded_hybrids import (
+    BY_KERNELS,
+    EXPORTS,
+    FAMILIES,
+    ON_CUDA,
+    ON_RUNTIME,
+    recorded,
+    unpack,
+    write,
+)
 
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.model.operator_library import find_kernels
 from pipelines.host.backends.openvino.paging.paged_attention import read_paged
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.step import NO_STATE, ONLY_LAST, Sampled
@@ -39,7 +51,7 @@ TOLERANCE = 2e-3
 """Of log-probabilities, recorded with 5 digits."""
 
 
-@pytest.fixture(scope="module", params=after(3, FAMILIES))
+@pytest.fixture(scope="module", params=after(4, FAMILIES))
 def family(request):
     return request.param
 
@@ -51,17 +63,26 @@ def path(family, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def session(family, path, request):
-    if family == ON_CUDA:
+    if family == ON_CUDA or family.endswith(BY_KERNELS):
         folder = request.getfixturevalue("kernel_folder")
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("BRAID_KERNELS", str(folder))
-            lowered = lower_for_host(path, block_tokens=BLOCKS.block_tokens)
-            opened = OnnxCudaSession(lowered, HostDevice(), HostRuntime())
+            opened = by_library(family, path)
     else:
         opened = OnnxCpuSession(path, BLOCKS) if family == ON_RUNTIME else OpenVINOSession(path, EXACT)
     opened.reserve(24, NUM_SLOTS)
     yield opened
     opened.close()
+
+
+def by_library(family, path):
+    """A session that needs the compiled kernels."""
+    if family == ON_CUDA:
+        lowered = lower_for_host(path, block_tokens=BLOCKS.block_tokens)
+        return OnnxCudaSession(lowered, HostDevice(), HostRuntime())
+    session = OpenVINOSession(path, replace(EXACT, kernels=find_kernels(2)))
+    assert re.match(r"(\d) of \1 by braid kernels", session.describe()["recurrent_layers"])
+    return session
 
 
 @pytest.fixture
@@ -124,7 +145,7 @@ def greedy(prompt: list[int], n: int = 1, beams: Beams | None = None) -> Generat
     return GenerationRequest([prompt], params, n)
 
 
-@pytest.mark.parametrize("family", after(3, FAMILIES), indirect=True)
+@pytest.mark.parametrize("family", after(4, FAMILIES), indirect=True)
 def test_tokens_of_packed_sequences_equal_transformers(family, session):
     wanted = recorded(family)
     texts = generate(engine(session, 64), [greedy(one.prompt) for one in wanted])

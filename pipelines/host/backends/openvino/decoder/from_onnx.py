@@ -42,9 +42,11 @@ from pipelines.host.backends.openvino.decoder.onnx_weights import (
     rewrite_compressed_weights,
 )
 from pipelines.host.backends.openvino.decoder.recurrent_nodes import (
+    CONVERSIONS as RECURRENT_CONVERSIONS,
+)
+from pipelines.host.backends.openvino.decoder.recurrent_nodes import (
     compute_states_in_float32,
     declare_states,
-    recurrent_conversions,
 )
 from pipelines.host.backends.openvino.decoder.token_order import read_in_order, write_in_order
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
@@ -74,6 +76,7 @@ from pipelines.onnx_format.decoder_format import (
 
 Conversion = Callable[[Any], list[ov.Output]]
 """What makes OpenVINO's nodes of one of ONNX."""
+NO_CONVERSIONS: Mapping[str, Conversion] = MappingProxyType({})
 ONNX_TYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
 LEAST_SUMMED = 1 << 20
 """Weights of a linear layer from which on int8 sums save more time than the sums of blocks take."""
@@ -129,8 +132,7 @@ def page_decoder(
         graph = decoder.model.graph
         linears = add_lora(graph, targets) | add_lora_embeddings(graph, targets)
     _declare_inputs(decoder)
-    experts = ExpertLayers()
-    conversions = recurrent_conversions(None if kernels is None else kernels.library)
+    experts, conversions = ExpertLayers(), {}
     if kernels is not None:
         kernel_experts = KernelExperts(kernels)
         experts = ExpertLayers(by_kernels=kernel_experts.use(decoder.model.graph))
@@ -251,7 +253,7 @@ def _drop_batch(graph: ir.Graph, row: ir.Value) -> None:
 # OpenVINO's side
 
 
-def _convert(graph: bytes, more_conversions: Mapping[str, Conversion]) -> ov.Model:
+def _convert(graph: bytes, more_conversions: Mapping[str, Conversion] = NO_CONVERSIONS) -> ov.Model:
     from openvino.frontend.onnx import ConversionExtension
 
     core = ov.Core()
@@ -259,6 +261,7 @@ def _convert(graph: bytes, more_conversions: Mapping[str, Conversion]) -> ov.Mod
         ATTENTION: convert_attention,
         CONTEXT_ATTENTION: convert_context_attention,
         BLOCK_MATMUL: convert_block_matmul,
+        **RECURRENT_CONVERSIONS,
         **more_conversions,
     }
     refusals: list[ModelError] = []

@@ -30,6 +30,7 @@ from pipelines.host.backends.openvino.model.lm_head import (
 )
 from pipelines.host.backends.openvino.model.lora_linears import add_lora, narrow_adapters
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
+from pipelines.host.backends.openvino.model.recurrent_kernels import RecurrentLayers, use_recurrent_kernels
 from pipelines.host.backends.openvino.paging.cross_attention_cache import CrossAttentionModel
 from pipelines.host.backends.openvino.paging.paged_attention import read_paged, weights_beside
 from pipelines.host.backends.openvino.paging.sparse_prefill import check_retained
@@ -46,7 +47,8 @@ class ReadDecoder(NamedTuple):
     `frames`:
     what it computes of frames; `linears`: which linear layers adapters may change, `adapter_dtype`: the type
     of their inputs; `block_linears`: which of them Braid's own kernels compute; `experts`: what computes its
-    layers of routed experts; `routed`: their numbers, where a second output has those that tokens choose.
+    layers of routed experts, `recurrent`: its recurrent layers; `routed`: the numbers of experts, where a
+    second output has those that tokens choose.
     """
 
     model: ov.Model
@@ -60,12 +62,14 @@ class ReadDecoder(NamedTuple):
     adapter_dtype: np.dtype[Any] = np.dtype(np.float32)
     block_linears: BlockLinears = BlockLinears()
     experts: ExpertLayers = ExpertLayers()
+    recurrent: RecurrentLayers = RecurrentLayers()
     routed: RoutedShape | None = None
 
     def facts(self, path: Path, compiled: ov.CompiledModel) -> dict[str, str]:
-        """What computes its linear layers and experts, for logs and the status page."""
+        """What computes its linear layers, experts and recurrent layers, for logs and the status page."""
         linears = self.block_linears
-        return {"linear_layers": linears.title, **self.experts.facts(path, compiled, linears.kernels)}
+        experts = self.experts.facts(path, compiled, linears.kernels)
+        return {"linear_layers": linears.title, **experts, **self.recurrent.facts()}
 
 
 def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
@@ -85,6 +89,8 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
         check_linears(path, read.linears, read.encoder_hidden_size)
     if settings.retained is not None:
         check_retained(read.model, settings.retained)
+    library = None if settings.kernels is None else settings.kernels.library
+    read = read._replace(recurrent=use_recurrent_kernels(read.model, library))
     if settings.kernels is not None:
         block_linears = use_block_linears(read.model, settings.kernels, nodes_for_logits(read.model))
         read = read._replace(block_linears=block_linears)

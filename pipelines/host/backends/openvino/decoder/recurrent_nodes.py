@@ -1,15 +1,14 @@
-"""OpenVINO's nodes for the recurrent nodes of Braid's ONNX format: of Braid's own kernels, where there are
-some, else OpenVINO's paged operators, which have the same inputs.
+"""OpenVINO's paged operators for the recurrent nodes of Braid's ONNX format.
 
-OpenVINO's are in no operator set.  The library of the CPU device registers them as extensions, for graphs
-that it reads back, and a node factory takes extensions from any library.
+They are in no operator set.  The library of the CPU device registers them as extensions, for graphs that it
+reads back, and a node factory takes extensions from any library.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from openvino.utils.node_factory import NodeFactory
 
 from pipelines.host.backends.onnx.recurrent import RecurrentNode, find_recurrent
 from pipelines.host.backends.openvino.model.float_sums import use_float32
-from pipelines.host.backends.openvino.model.operator_library import OperatorLibrary
 from pipelines.host.contracts.device_errors import Unsupported
 from pipelines.onnx_format.recurrent_format import DELTA_NET, EPSILON, KINDS, MAMBA2, SHORT_CONV
 
@@ -38,16 +36,15 @@ TABLE = "recurrent_state_table.{}"
 behind it: a table that an operator reads itself is narrowed where the device computes in half precision.
 """
 CONV, NET, SSM = "PagedCausalConv1D", "PagedGatedDeltaNet", "PagedSelectiveSSM"
-OPERATORS = frozenset({CONV, NET, SSM, *KINDS})
-"""Types of nodes: OpenVINO's operators, and Braid's, which are called as the nodes of the format are."""
+OPERATORS = frozenset({CONV, NET, SSM})
 NORMS_KEYS, KEY_EPSILONS = "use_qk_l2norm", ("q_l2_norm_eps", "k_l2_norm_eps")
 """Attributes of NET; other versions of OpenVINO call them otherwise."""
 ALSO_FLOAT32 = frozenset({"Convert", "Reshape"})
 """Nodes before those that stay in float32 with them."""
 PLUGIN = "*openvino_intel_cpu_plugin*"
 
-_InputsOf = Callable[[Any], list[ov.Output]]
-"""Gives the inputs of an operator for a node, float32, with tokens as their first axis."""
+Inputs = Mapping[str, ov.Output]
+"""The inputs of a node by name, float32, with tokens as their first axis."""
 
 
 def declare_states(graph: ir.Graph) -> list[tuple[ir.Node, list[ir.Value]]]:
@@ -78,49 +75,33 @@ def compute_states_in_float32(model: ov.Model) -> None:
     use_float32([*nodes, *(node for node in around if node.get_type_name() in ALSO_FLOAT32)], rounds=False)
 
 
-def recurrent_conversions(library: OperatorLibrary | None) -> dict[str, Callable[[Any], list[ov.Output]]]:
-    """Operator of Braid's ONNX form → what makes OpenVINO's nodes, by Braid's kernels in `library`."""
-    return {kind: partial(_convert, kind, library) for kind in KINDS}
-
-
-def _convert(kind: str, library: OperatorLibrary | None, node: Any) -> list[ov.Output]:
-    inputs = INPUTS[kind](node)
-    if library is not None:
-        attributes = {name: node.get_attribute(name) for name in KINDS[kind].floats}
-        return _mixed(node, library.node(kind, inputs, attributes))
-    norms: dict[str, Any] = {}
-    if kind == DELTA_NET:
-        norms = {NORMS_KEYS: True, **dict.fromkeys(KEY_EPSILONS, node.get_attribute(EPSILON))}
-    return _mixed(node, _create(PAGED[kind], inputs, norms))
-
-
-def _of_short_conv(node: Any) -> list[ov.Output]:
+def convert_short_conv(node: Any) -> list[ov.Output]:
     rows, weight, *bias = _own_inputs(node, SHORT_CONV)
     zeros = ops.constant(np.zeros(node.get_attribute("channels"), np.float32)).output(0)
-    table, *step = _paging(node, SHORT_CONV)
-    return [_of_tokens(rows), table, weight, *(bias or [zeros]), *step]
+    table, *paging = _paging(node, SHORT_CONV)
+    inputs = [_of_tokens(rows), table, weight, *(bias or [zeros]), *paging]
+    return _mixed(node, _create(CONV, inputs))
 
 
-def _of_delta_net(node: Any) -> list[ov.Output]:
+def convert_delta_net(node: Any) -> list[ov.Output]:
     query, key, value, decay, beta = map(_of_tokens, _own_inputs(node, DELTA_NET))
-    table, *step = _paging(node, DELTA_NET)
-    return [query, key, value, table, decay, beta, *step]
+    table, *paging = _paging(node, DELTA_NET)
+    norms = {NORMS_KEYS: True, **dict.fromkeys(KEY_EPSILONS, node.get_attribute(EPSILON))}
+    return _mixed(node, _create(NET, [query, key, value, table, decay, beta, *paging], norms))
 
 
-def _of_mamba2(node: Any) -> list[ov.Output]:
+def convert_mamba2(node: Any) -> list[ov.Output]:
     values, steps, written, read, decay = _own_inputs(node, MAMBA2)
     rows = [_of_tokens(each) for each in (steps, written, values, read)]
-    table, *step = _paging(node, MAMBA2)
-    return [decay, *rows, table, *step]
+    table, *paging = _paging(node, MAMBA2)
+    return _mixed(node, _create(SSM, [decay, *rows, table, *paging]))
 
 
-INPUTS: dict[str, _InputsOf] = {
-    SHORT_CONV: _of_short_conv,
-    DELTA_NET: _of_delta_net,
-    MAMBA2: _of_mamba2,
+CONVERSIONS: dict[str, Callable[[Any], list[ov.Output]]] = {
+    SHORT_CONV: convert_short_conv,
+    DELTA_NET: convert_delta_net,
+    MAMBA2: convert_mamba2,
 }
-PAGED = {SHORT_CONV: CONV, DELTA_NET: NET, MAMBA2: SSM}
-"""Operator of Braid's ONNX form → OpenVINO's own."""
 NUM_PAGING = 2 + len(STATE_SHAPES)
 """Inputs that `declare_states` adds to a node."""
 
