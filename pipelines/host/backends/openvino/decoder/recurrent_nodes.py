@@ -20,6 +20,7 @@ from openvino.utils.node_factory import NodeFactory
 
 from pipelines.host.backends.onnx.recurrent import RecurrentNode, find_recurrent
 from pipelines.host.backends.openvino.model.float_sums import use_float32
+from pipelines.host.backends.openvino.model.recurrent_kernels import KEY_EPSILONS, NORMS_KEYS
 from pipelines.host.contracts.device_errors import Unsupported
 from pipelines.onnx_format.recurrent_format import DELTA_NET, EPSILON, KINDS, MAMBA2, SHORT_CONV
 
@@ -37,8 +38,6 @@ behind it: a table that an operator reads itself is narrowed where the device co
 """
 CONV, NET, SSM = "PagedCausalConv1D", "PagedGatedDeltaNet", "PagedSelectiveSSM"
 OPERATORS = frozenset({CONV, NET, SSM})
-NORMS_KEYS, KEY_EPSILONS = "use_qk_l2norm", ("q_l2_norm_eps", "k_l2_norm_eps")
-"""Attributes of NET; other versions of OpenVINO call them otherwise."""
 ALSO_FLOAT32 = frozenset({"Convert", "Reshape"})
 """Nodes before those that stay in float32 with them."""
 PLUGIN = "*openvino_intel_cpu_plugin*"

@@ -6,6 +6,7 @@ place of another.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,10 +32,15 @@ KINDS = {
 }
 """OpenVINO's type of a node → that of the kernels."""
 NORMS_KEYS, KEY_EPSILONS = "use_qk_l2norm", ("q_l2_norm_eps", "k_l2_norm_eps")
-"""Attributes of a delta net: the kernels have one epsilon, and always norm queries and keys."""
+"""Attributes of a delta net, which other versions of OpenVINO call otherwise.  The kernels have one epsilon,
+and always norm queries and keys.
+"""
+LEAST_ROWS = 8
+"""Rows of a head's state from which on the kernels are used, which compute 16 rows at once."""
 
 
-class RecurrentLayers(NamedTuple):
+@dataclass(frozen=True)
+class RecurrentLayers:
     """How many recurrent layers a model has, and how many of them the `kernels` compute."""
 
     by_kernels: int = 0
@@ -72,16 +78,21 @@ def _replace(node: ov.Node, library: OperatorLibrary) -> bool:
     for number in kind.tokens:
         inputs[number] = ops.convert(inputs[number], "f32").output(0)
     operator = library.node(kind.operator, inputs, attributes)
-    use_float32(
-        [operator, *(inputs[number].get_node() for number in (*kind.tokens, kind.states))], rounds=False
-    )
+    before = [inputs[number].get_node() for number in (*kind.tokens, kind.states)]
+    use_float32([operator, *before], rounds=False)
     operator.set_friendly_name(node.get_friendly_name())
     node.output(0).replace(ops.convert(operator, node.output(0).get_element_type()).output(0))
     return True
 
 
 def _attributes(node: ov.Node) -> dict[str, Any] | None:
-    if node.get_type_name() != "PagedGatedDeltaNet":
+    """The attributes of the kernels' node; None for a layer that is left to OpenVINO."""
+    operator, _, states = KINDS[node.get_type_name()]
+    if operator == "ShortConv":
+        return {}
+    if node.get_input_partial_shape(states)[2].get_length() < LEAST_ROWS:
+        return None
+    if operator == "Mamba2":
         return {}
     known = node.get_attributes()
     epsilons = {known.get(name) for name in KEY_EPSILONS}
