@@ -168,12 +168,12 @@ def assert_close(got, want):
 
 @pytest.fixture(params=[name for name in INSTRUCTION_SETS if name.startswith(("avx512", "avx2"))])
 def library(request):
-    found = kernel_library()
-    before = found.bl_isa()
-    if not found.bl_set_isa(request.param.encode()):
+    kernels = kernel_library()
+    before = kernels.bl_isa()
+    if not kernels.bl_set_isa(request.param.encode()):
         pytest.skip(f"this processor has no {request.param}")
-    yield found
-    found.bl_set_isa(before)
+    yield kernels
+    kernels.bl_set_isa(before)
 
 
 LAYERS = (
@@ -190,10 +190,10 @@ LAYERS = (
 """Sizes of models, and such as fill no vector, no tile and no piece of memory."""
 
 
-@every_case("made", LAYERS)
-def test_results_and_states_are_those_of_float64(library, made):
+@every_case("layer_of", LAYERS)
+def test_results_and_states_are_those_of_float64(library, layer_of):
     rng = np.random.default_rng(1)
-    layer = made(rng, 50)
+    layer = layer_of(rng, 50)
     states = rng.standard_normal((NUM_ROWS, *layer.state), np.float32)
     after, mixed = expected(layer, 50, states[3])
     others = states.copy()
@@ -203,10 +203,10 @@ def test_results_and_states_are_those_of_float64(library, made):
     np.testing.assert_array_equal(states, others)
 
 
-@every_case("made", LAYERS)
-def test_a_sequence_has_the_same_bits_beside_others_on_any_threads_and_in_any_cut(library, made):
+@every_case("layer_of", LAYERS)
+def test_a_sequence_has_the_same_bits_beside_others_on_any_threads_and_in_any_cut(library, layer_of):
     rng = np.random.default_rng(2)
-    layer = made(rng, 40)
+    layer = layer_of(rng, 40)
     first = rng.standard_normal((NUM_ROWS, *layer.state), np.float32)
     alone = first.copy()
     whole = run(library, layer, [Part(40, [0, 1])], alone)
@@ -222,10 +222,10 @@ def test_a_sequence_has_the_same_bits_beside_others_on_any_threads_and_in_any_cu
         np.testing.assert_array_equal(states[8], alone[1])
 
 
-@every_case("made", LAYERS)
-def test_a_state_is_written_after_every_interval_and_at_the_end(library, made):
+@every_case("layer_of", LAYERS)
+def test_a_state_is_written_after_every_interval_and_at_the_end(library, layer_of):
     rng = np.random.default_rng(3)
-    layer = made(rng, 25)
+    layer = layer_of(rng, 25)
     first = rng.standard_normal((NUM_ROWS, *layer.state), np.float32)
     after, _ = expected(layer, 25, first[0])
     states = first.copy()
@@ -238,22 +238,22 @@ def test_a_state_is_written_after_every_interval_and_at_the_end(library, made):
 
 
 def test_instruction_sets_give_the_same_bits():
-    found = kernel_library()
-    before = found.bl_isa()
-    names = [name for name in INSTRUCTION_SETS if found.bl_set_isa(name.encode())]
+    kernels = kernel_library()
+    before = kernels.bl_isa()
+    names = [name for name in INSTRUCTION_SETS if kernels.bl_set_isa(name.encode())]
     rng = np.random.default_rng(4)
     try:
-        for made in LAYERS:
-            layer, results = made(rng, 20), []
+        for layer_of in LAYERS:
+            layer, results = layer_of(rng, 20), []
             for name in names:
-                found.bl_set_isa(name.encode())
+                kernels.bl_set_isa(name.encode())
                 states = np.ones((2, *layer.state), np.float32)
-                results.append((run(found, layer, [Part(20, [0, 1])], states), states))
+                results.append((run(kernels, layer, [Part(20, [0, 1])], states), states))
             for result in results[1:]:
                 np.testing.assert_array_equal(result[0], results[0][0])
                 np.testing.assert_array_equal(result[1], results[0][1])
     finally:
-        found.bl_set_isa(before)
+        kernels.bl_set_isa(before)
 
 
 BROKEN = {

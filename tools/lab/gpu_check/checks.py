@@ -42,6 +42,7 @@ CHECKS = (
         "a random Qwen3 mixture against transformers",
     ),
     Check("hybrids", 1, 100, "correctness.hybrids:check_hybrids", "decoders with recurrent states, GGUF too"),
+    Check("sinks", 1, 60, "correctness.hybrids:check_sinks", "gpt-oss: sinks, windows, MXFP4; GGUF too"),
     Check(
         "adapters", 1, 100, "correctness.adapters:check_adapters", "mixed steps against merged transformers"
     ),

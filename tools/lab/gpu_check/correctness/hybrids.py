@@ -1,8 +1,9 @@
-"""Compares small hybrid decoders on the GPU with logits in their packs, and texts of a crowd with themselves.
+"""Compares small decoders on the GPU with logits in their packs, and texts of a crowd with themselves:
+hybrids, and gpt-oss, whose attention has sinks and windows.
 
-What is checked is how states are read and written: in whole prompts and in chunks, token by token in decode
-steps (replayed from CUDA graphs and not), after draft tokens that were rejected, from stored prefixes, after
-preemption.
+What is checked is how states and caches are read and written: in whole prompts and in chunks, token by token
+in decode steps (replayed from CUDA graphs and not), after draft tokens that were rejected, from stored
+prefixes, after preemption.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness.distance import distance
 from tools.lab.gpu_check.packs.driving import EngineLimits, Request, answers, engine
 from tools.lab.gpu_check.packs.packed import NotPacked
-from tools.lab.gpu_check.packs.packed_hybrids import HYBRIDS, PackedHybrid, Text, read_hybrid
+from tools.lab.gpu_check.packs.packed_hybrids import (
+    HYBRIDS,
+    WITH_SINKS,
+    PackedHybrid,
+    Text,
+    read_hybrid,
+)
 
 Floats = NDArray[np.float32]
 Open = Callable[[PackedHybrid, bool], Any]
@@ -36,6 +43,10 @@ CHUNKS = (512, 48, 1)
 """Tokens of a prompt in a step."""
 WRONG_TOKENS = 3
 MAX_SEQUENCES, NUM_STATES, FEW_BLOCKS = 6, 24, 5
+LOOK_AT_SINKS = (
+    "pipelines/host/backends/onnxruntime/cuda/lowering.py (head_sink), the check `attention`, "
+    "pipelines/host/backends/onnx/expert_linears.py"
+)
 LOOK_AT = (
     "ops/cuda/recurrent.cu (the check `kernels`), ops/cpu/state_operators.hpp, "
     "pipelines/host/backends/onnxruntime/cuda/states.py"
@@ -71,9 +82,18 @@ def open_on_gpu(packed: PackedHybrid, graphs: bool) -> Iterator[Any]:
 
 
 def check_hybrids(setting: Setting) -> None:
-    """Check every decoder of the pack with CUDA graphs and without; fails with all differences."""
+    """Check every hybrid of the pack with CUDA graphs and without; fails with all differences."""
+    check_packed(setting, HYBRIDS, LOOK_AT)
+
+
+def check_sinks(setting: Setting) -> None:
+    """The same of gpt-oss, whose steps no CUDA graph replays, since it is a mixture."""
+    check_packed(setting, WITH_SINKS, LOOK_AT_SINKS)
+
+
+def check_packed(setting: Setting, names: tuple[str, ...], look_at: str) -> None:
     wrong: list[str] = []
-    packs = dict(packed_hybrids(setting))
+    packs = dict(packed_hybrids(setting, names))
     for name, packed in packs.items():
         for graphs in GRAPHS:
             words = f"{name}, {'with' if graphs else 'without'} CUDA graphs"
@@ -82,19 +102,19 @@ def check_hybrids(setting: Setting) -> None:
             except Exception as error:  # an exception of one decoder must not hide the next
                 wrong.append(f"{words}: {type(error).__name__}: {error}")
     if wrong:
-        raise Failed("\n".join(wrong), LOOK_AT)
+        raise Failed("\n".join(wrong), look_at)
 
 
-def packed_hybrids(setting: Setting) -> Iterator[tuple[str, PackedHybrid]]:
+def packed_hybrids(setting: Setting, names: tuple[str, ...]) -> Iterator[tuple[str, PackedHybrid]]:
     """The decoders of the pack; transformers 4 makes all but one.  Raises `NotPacked` where there is none."""
     missing: list[NotPacked] = []
-    for name in HYBRIDS:
+    for name in names:
         try:
             yield name, read_hybrid(setting.pack, name)
         except NotPacked as error:
             missing.append(error)
             setting.say(f"{name} is not in the pack")
-    if len(missing) == len(HYBRIDS):
+    if len(missing) == len(names):
         raise missing[0]
 
 
@@ -109,7 +129,7 @@ def check_hybrid(
             f"chunks of {size}": logits_in_chunks(session, packed.texts, room, size) for size in CHUNKS
         }
         runs["rejected drafts"] = [
-            logits_after_rejection(session, text, blocks)
+            logits_after_rejection(session, text, blocks, has_states=packed.has_states)
             for text, blocks in zip(packed.texts, room.blocks, strict=True)
         ]
         for kind, rows in runs.items():
@@ -117,7 +137,7 @@ def check_hybrid(
             errors[kind] = far.rms
             if not far.within(LIMIT):
                 wrong.append(f"{words}, {kind}: {far}")
-        for kind, limits in crowds(room).items():
+        for kind, limits in crowds(room, packed.has_states).items():
             apart, happened = crowd_error(session, packed, limits)
             errors[kind] = apart
             if apart > SAME or not happened:
@@ -135,7 +155,7 @@ def reserved(session: Any, packed: PackedHybrid) -> Room:
     num_blocks = sum(counts) + 2 * MAX_SEQUENCES
     num_tokens = sum(len(text.ids) for text in packed.texts)
     session.reserve(num_tokens, MAX_SEQUENCES, num_tokens)
-    session.allocate(num_blocks, num_states=NUM_STATES)
+    session.allocate(num_blocks, num_states=NUM_STATES if packed.has_states else 0)
     blocks = np.split(np.arange(sum(counts), dtype=np.int32), np.cumsum(counts)[:-1])
     return Room(blocks, num_blocks)
 
@@ -160,10 +180,13 @@ def logits_in_chunks(session: Any, texts: list[Text], room: Room, step_tokens: i
     return [np.concatenate(own)[-len(text.logits) :] for own, text in zip(rows, texts, strict=True)]
 
 
-def logits_after_rejection(session: Any, text: Text, blocks: NDArray[np.int32]) -> Floats:
+def logits_after_rejection(
+    session: Any, text: Text, blocks: NDArray[np.int32], *, has_states: bool
+) -> Floats:
     """The logits of a text whose wanted tokens were preceded by a step with wrong ones, which were rejected.
 
-    Each token of that step writes a state; the next step continues from that of the last right token.
+    Each token of that step writes a state, if there are states; the next step continues from that of the last
+    right token.
     """
     size, at = session.shape.block_tokens, len(text.ids) - len(text.logits) - 1
     none = np.arange(0)
@@ -171,8 +194,10 @@ def logits_after_rejection(session: Any, text: Text, blocks: NDArray[np.int32]) 
         run(session, packed_step([PromptPart(text.ids[:at], 0, blocks, none, 0)], size))
     drafted = np.concatenate([text.ids[at : at + 1], text.ids[:WRONG_TOKENS]])
     step = packed_step([PromptPart(drafted, at, blocks, none, 0)], size)
-    table = np.array([[0 if at else NO_STATE, *range(1, 2 + WRONG_TOKENS)]], np.int32)
-    run(session, replace(step, states=RecurrentStates(table, np.ones(1, np.int32))))
+    if has_states:
+        table = np.array([[0 if at else NO_STATE, *range(1, 2 + WRONG_TOKENS)]], np.int32)
+        step = replace(step, states=RecurrentStates(table, np.ones(1, np.int32)))
+    run(session, step)
     rest = text.ids[at + 1 :]
     step = packed_step([PromptPart(rest, at + 1, blocks, np.arange(len(rest)), 1)], size)
     return run(session, step)
@@ -185,13 +210,14 @@ def run(session: Any, step: Step) -> Floats:
     return rows
 
 
-def crowds(room: Room) -> dict[str, EngineLimits]:
+def crowds(room: Room, has_states: bool) -> dict[str, EngineLimits]:
     """The limits of engines whose sequences share prefixes, and wait for each other's blocks."""
+    num_states = NUM_STATES if has_states else 0
     return {
         "shared prefixes": EngineLimits(
-            room.num_blocks, MAX_SEQUENCES, 64, reuse_prefixes=True, num_states=NUM_STATES
+            room.num_blocks, MAX_SEQUENCES, 64, reuse_prefixes=True, num_states=num_states
         ),
-        "preemption": EngineLimits(FEW_BLOCKS, MAX_SEQUENCES, 64, num_states=NUM_STATES),
+        "preemption": EngineLimits(FEW_BLOCKS, MAX_SEQUENCES, 64, num_states=num_states),
     }
 
 

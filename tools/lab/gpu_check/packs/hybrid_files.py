@@ -5,7 +5,7 @@ Needs the extra `export`; what reads a pack (`packed_hybrids.py`) needs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -174,24 +174,34 @@ def write_gguf(path: Path, architecture: str, seed: int = 0) -> None:
     """Write a small file of `architecture`, a key of `ARCHITECTURES`."""
     kind = ARCHITECTURES[architecture]
     writer = gguf.GGUFWriter(path, architecture)
-    writer.add_block_count(LAYERS)
+    add_sizes(writer, LAYERS, INNER)
+    if architecture != "lfm2":
+        writer.add_ssm_conv_kernel(KERNEL)
+    kind.settings(writer)
+    write_all(writer, tensors(kind, Draw(seed)), lambda name: BLOCKS)
+
+
+def add_sizes(writer: gguf.GGUFWriter, layers: int, inner: int) -> None:
+    """The sizes that all small files have."""
+    writer.add_block_count(layers)
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDTH)
-    writer.add_feed_forward_length(INNER)
+    writer.add_feed_forward_length(inner)
     writer.add_head_count(HEADS)
     writer.add_key_length(HEAD_SIZE)
     writer.add_value_length(HEAD_SIZE)
     writer.add_rope_freq_base(1e4)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(TOKENS)
-    if architecture != "lfm2":
-        writer.add_ssm_conv_kernel(KERNEL)
-    kind.settings(writer)
+
+
+def write_all(writer: gguf.GGUFWriter, given: Iterable[Tensor], type_of: Callable[[str], Type]) -> None:
+    """Write a file with these tensors and close it; `type_of` gives the type of a matrix by its name."""
     _add_tokenizer(writer)
-    for tensor in tensors(kind, Draw(seed)):
+    for tensor in given:
         if tensor.is_matrix:
-            blocks = gguf.quants.quantize(tensor.values, BLOCKS)
-            writer.add_tensor(tensor.name, blocks, raw_dtype=BLOCKS)
+            dtype = type_of(tensor.name)
+            writer.add_tensor(tensor.name, gguf.quants.quantize(tensor.values, dtype), raw_dtype=dtype)
         else:
             writer.add_tensor(tensor.name, tensor.values)
     writer.write_header_to_file()

@@ -36,7 +36,7 @@ from tools.lab.gpu_check.packs.pack_encoders import pack_encoder
 from tools.lab.gpu_check.packs.pack_hybrids import pack_hybrid
 from tools.lab.gpu_check.packs.packed import PackedModel, write_model, write_nodes
 from tools.lab.gpu_check.packs.packed_encoders import write_encoder
-from tools.lab.gpu_check.packs.packed_hybrids import HYBRIDS, write_hybrid
+from tools.lab.gpu_check.packs.packed_hybrids import HYBRIDS, WITH_SINKS, write_hybrid
 from tools.lab.gpu_check.packs.weights import FILE, Place, aligned
 
 ADAPTED = ("small", "qwen3-0.6b")
@@ -48,6 +48,7 @@ MODELS = (
     *(name + WITH_ADAPTERS for name in ADAPTED),
     *ENCODERS,
     *HYBRIDS,
+    *WITH_SINKS,
 )
 ELEMENT = "f16"
 PREFIX, TRANSPOSED = "model.", ".T"
@@ -67,7 +68,7 @@ def make_pack(folder: Path, models: Iterable[str] = MODELS) -> list[Path]:
             with _silent():
                 packed = pack_encoder(ENCODERS[name])
             files += write_encoder(folder, name, packed)
-        elif name in HYBRIDS:
+        elif name in (*HYBRIDS, *WITH_SINKS):
             try:
                 files.append(write_hybrid(folder, name, pack_hybrid(name)))
             except ExportError as error:

@@ -1,4 +1,6 @@
-"""Makes the hybrid decoders of a pack where exporting is installed: graphs, weights, and what they give."""
+"""Makes the small decoders of a pack where exporting is installed, hybrids and gpt-oss: graphs, weights, and
+what they give.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,23 @@ from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSessi
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower
 from tools.export.base.folder import quiet
+from tools.export.decoders.experts import route_experts
 from tools.export.decoders.tracing import trace, watch
 from tools.export.graphs.fused_projections import fuse_projections
 from tools.lab.gpu_check.packs.hybrid_files import FAMILIES, SIZES, TOKENS, write_gguf
 from tools.lab.gpu_check.packs.packed_hybrids import PackedHybrid, Text
+from tools.lab.gpu_check.packs.sink_files import ARCHITECTURE, SETTINGS, write_gpt_oss
 from tools.paged_steps import Prompt, prompt_logits
 
 LENGTHS, ROWS = (300, 90, 17), 16
 """Tokens of each prompt, and the last ones of them whose logits are packed."""
+GPT_OSS = "gpt_oss"
+"""transformers' name of it."""
 Lower = Callable[[DecoderModel], LoweredDecoder]
 
 
 def pack_hybrid(name: str, lengths: tuple[int, ...] = LENGTHS, lowering: Lower = lower) -> PackedHybrid:
-    """The decoder of one of the names of `HYBRIDS`."""
+    """The decoder of one of the names of `HYBRIDS` or `WITH_SINKS`."""
     form, _, family = name.partition(".")
     rng = np.random.default_rng(7)
     prompts = [rng.integers(0, TOKENS - 2, length) for length in lengths]
@@ -55,11 +61,16 @@ Made = tuple[Path, list[NDArray[np.float32]]]
 def exported(folder: Path, family: str, prompts: list[NDArray[np.int64]]) -> Made:
     """A random model of transformers in float16, traced; the logits are transformers' in float32."""
     torch.manual_seed(5)
-    config = AutoConfig.for_model(family, **SIZES | FAMILIES[family])
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").half().float().eval()
+    settings = SETTINGS if family == GPT_OSS else SIZES | FAMILIES[family]
+    config = AutoConfig.for_model(family, **settings)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    if family == GPT_OSS:
+        draw_vectors(model)
+    model = model.half().float().eval()
     with torch.inference_mode():
         logits = [model(torch.tensor(ids)[None]).logits[0, -ROWS:].numpy() for ids in prompts]
     model = model.half()
+    route_experts(model)
     attention = watch(model, [torch.arange(48)[None]])
     graph = fuse_projections(trace(model, attention))
     config.save_pretrained(folder)
@@ -67,9 +78,19 @@ def exported(folder: Path, family: str, prompts: list[NDArray[np.int64]]) -> Mad
     return folder / "model.onnx", logits
 
 
+def draw_vectors(model: torch.nn.Module) -> None:
+    """Sinks and biases, which begin as zeros or unset."""
+    for name, values in model.named_parameters():
+        if name.endswith(("sinks", "bias")):
+            torch.nn.init.normal_(values, std=0.3)
+
+
 def converted(folder: Path, architecture: str, prompts: list[NDArray[np.int64]]) -> Made:
     """A GGUF file, converted; the logits are those of ONNX Runtime's CPU kernels in float32."""
-    write_gguf(folder / "small.gguf", architecture)
+    if architecture == ARCHITECTURE:
+        write_gpt_oss(folder / "small.gguf")
+    else:
+        write_gguf(folder / "small.gguf", architecture)
     convert(folder / "small.gguf", folder / "model", FLOAT_SUMS)
     session = OnnxCpuSession(folder / "model" / "model.onnx")
     wanted = [Prompt(ids, np.arange(len(ids) - ROWS, len(ids))) for ids in prompts]

@@ -1,4 +1,7 @@
-"""Hybrid decoders of a pack: lowered graphs with their weights, and logits of some prompts.  Bare numpy."""
+"""Small decoders of a pack, hybrids and gpt-oss: lowered graphs with their weights, and logits of prompts.
+
+Bare numpy.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ HYBRIDS = (
     "gguf.granitehybrid",
 )
 """Short convolutions, gated delta nets and Mamba 2, in float16 and with weights of four bits."""
+WITH_SINKS = ("export.gpt_oss", "gguf.gpt-oss")
+"""gpt-oss in float16, and with experts of MXFP4."""
 PRESET = 6
 
 
@@ -41,6 +46,10 @@ class PackedHybrid:
 
     lowered: LoweredDecoder
     texts: list[Text]
+
+    @property
+    def has_states(self) -> bool:
+        return bool(self.lowered.state_shapes)
 
 
 def write_hybrid(folder: Path, name: str, packed: PackedHybrid) -> Path:

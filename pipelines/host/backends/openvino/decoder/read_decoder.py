@@ -30,7 +30,10 @@ from pipelines.host.backends.openvino.model.lm_head import (
 )
 from pipelines.host.backends.openvino.model.lora_linears import add_lora, narrow_adapters
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
-from pipelines.host.backends.openvino.model.recurrent_kernels import RecurrentLayers, use_recurrent_kernels
+from pipelines.host.backends.openvino.model.recurrent_kernels import (
+    ComputedRecurrences,
+    use_recurrent_kernels,
+)
 from pipelines.host.backends.openvino.paging.cross_attention_cache import CrossAttentionModel
 from pipelines.host.backends.openvino.paging.paged_attention import read_paged, weights_beside
 from pipelines.host.backends.openvino.paging.sparse_prefill import check_retained
@@ -62,7 +65,7 @@ class ReadDecoder(NamedTuple):
     adapter_dtype: np.dtype[Any] = np.dtype(np.float32)
     block_linears: BlockLinears = BlockLinears()
     experts: ExpertLayers = ExpertLayers()
-    recurrent: RecurrentLayers = RecurrentLayers()
+    recurrent: ComputedRecurrences = ComputedRecurrences()
     routed: RoutedShape | None = None
 
     def facts(self, path: Path, compiled: ov.CompiledModel) -> dict[str, str]:

@@ -40,7 +40,7 @@ LEAST_ROWS = 8
 
 
 @dataclass(frozen=True)
-class RecurrentLayers:
+class ComputedRecurrences:
     """How many recurrent layers a model has, and how many of them the `kernels` compute."""
 
     by_kernels: int = 0
@@ -55,17 +55,17 @@ class RecurrentLayers:
         return {"recurrent_layers": own if self.by_kernels else f"{self.count} by openvino"}
 
 
-def use_recurrent_kernels(model: ov.Model, library: OperatorLibrary | None) -> RecurrentLayers:
+def use_recurrent_kernels(model: ov.Model, library: OperatorLibrary | None) -> ComputedRecurrences:
     """Replace the recurrent layers of a paged model; without a library they are counted."""
     nodes = [node for node in model.get_ops() if node.get_type_name() in KINDS]
     if library is None:
-        return RecurrentLayers(count=len(nodes))
+        return ComputedRecurrences(count=len(nodes))
     if sum(map(_reads_floats, nodes)):
         model.validate_nodes_and_infer_types()
     by_kernels = sum(_replace(node, library) for node in nodes)
     if by_kernels:
         model.validate_nodes_and_infer_types()
-    return RecurrentLayers(by_kernels, len(nodes), library.title)
+    return ComputedRecurrences(by_kernels, len(nodes), library.title)
 
 
 def _replace(node: ov.Node, library: OperatorLibrary) -> bool:

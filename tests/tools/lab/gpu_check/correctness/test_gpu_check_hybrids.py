@@ -1,9 +1,11 @@
-"""The check of hybrid decoders without a GPU: kernels on the host, the graph on ONNX Runtime's CPU provider."""
+"""The checks of hybrid decoders and of gpt-oss without a GPU: kernels on the host, the graph on ONNX Runtime's CPU provider."""
 
 import contextlib
 import importlib.util
+import re
 from dataclasses import replace
 
+import onnx
 import onnx_ir as ir
 import pytest
 from breadth import after
@@ -20,7 +22,7 @@ from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness import hybrids
 from tools.lab.gpu_check.packs.packed import NotPacked
-from tools.lab.gpu_check.packs.packed_hybrids import HYBRIDS, read_hybrid, write_hybrid
+from tools.lab.gpu_check.packs.packed_hybrids import HYBRIDS, WITH_SINKS, read_hybrid, write_hybrid
 
 BLOCK_TOKENS = 32
 LENGTHS = (45, 20, 17)
@@ -118,3 +120,36 @@ def test_each_kind_of_layer_is_packed_in_both_forms(tmp_path):
     assert set(HYBRIDS) == {f"{form}.{name}" for form, names in forms.items() for name in names}
     with pytest.raises(NotPacked, match="gpu_check pack --out"):
         read_hybrid(tmp_path, HYBRIDS[0])
+
+
+@contextlib.contextmanager
+def open_without_sinks(packed, graphs):
+    """As if a GPU's attention did not read them."""
+    model = onnx.load_from_string(packed.lowered.model)
+    changed = 0
+    for tensor in model.graph.initializer:
+        if re.fullmatch(r"sinks\.\d+", tensor.name):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(-onnx.numpy_helper.to_array(tensor), tensor.name))
+            changed += 1
+    assert changed
+    lowered = replace(packed.lowered, model=model.SerializeToString())
+    with open_on_host(replace(packed, lowered=lowered), graphs) as session:
+        yield session
+
+
+@pytest.mark.parametrize("name", after(1, WITH_SINKS[::-1]))
+def test_gpt_oss_passes_in_both_forms_and_its_sinks_matter(name, tmp_path, monkeypatch):
+    from tools.lab.gpu_check.packs.pack_hybrids import pack_hybrid
+
+    decoder = pack_hybrid(name, (110, 20, 17), lower_for_host)
+    assert [layer.has_sinks for layer in decoder.lowered.layers] == [True] * 4
+    assert [layer.window > 0 for layer in decoder.lowered.layers] == [True, False] * 2
+    write_hybrid(tmp_path, name, decoder)
+    monkeypatch.setattr(hybrids, "WITH_SINKS", (name,))
+    monkeypatch.setattr(hybrids, "open_on_gpu", open_on_host)
+    setting = Setting(pack=tmp_path, work=tmp_path)
+    hybrids.check_sinks(setting)
+    assert max(setting.figures[f"{name}, with CUDA graphs"].values()) < 2e-3
+    monkeypatch.setattr(hybrids, "open_on_gpu", open_without_sinks)
+    with pytest.raises(Failed, match=f"{name}, with CUDA graphs, chunks of 48: error"):
+        hybrids.check_sinks(setting)
