@@ -87,7 +87,7 @@ def check_hybrids(setting: Setting) -> None:
 
 
 def check_sinks(setting: Setting) -> None:
-    """The same of gpt-oss, whose steps no CUDA graph replays, since it is a mixture."""
+    """Check gpt-oss likewise; no CUDA graph replays its steps, since it is a mixture."""
     check_packed(setting, WITH_SINKS, LOOK_AT_SINKS)
 
 

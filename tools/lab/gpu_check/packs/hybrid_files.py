@@ -195,10 +195,10 @@ def add_sizes(writer: gguf.GGUFWriter, layers: int, inner: int) -> None:
     writer.add_vocab_size(TOKENS)
 
 
-def write_all(writer: gguf.GGUFWriter, given: Iterable[Tensor], type_of: Callable[[str], Type]) -> None:
+def write_all(writer: gguf.GGUFWriter, all_tensors: Iterable[Tensor], type_of: Callable[[str], Type]) -> None:
     """Write a file with these tensors and close it; `type_of` gives the type of a matrix by its name."""
     _add_tokenizer(writer)
-    for tensor in given:
+    for tensor in all_tensors:
         if tensor.is_matrix:
             dtype = type_of(tensor.name)
             writer.add_tensor(tensor.name, gguf.quants.quantize(tensor.values, dtype), raw_dtype=dtype)

@@ -20,7 +20,11 @@ from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers
 from pipelines.host.backends.openvino.decoder.lora_embeddings import add_lora_embeddings
 from pipelines.host.backends.openvino.decoder.tiled_experts import count_tiled
 from pipelines.host.backends.openvino.model.activation_groups import check_group
-from pipelines.host.backends.openvino.model.block_linears import BlockLinears, use_block_linears
+from pipelines.host.backends.openvino.model.block_linears import (
+    BlockLinears,
+    ComputedRecurrences,
+    use_block_linears,
+)
 from pipelines.host.backends.openvino.model.inference_type import has_int8_sums
 from pipelines.host.backends.openvino.model.lm_head import (
     compute_logits_in_float32,
@@ -30,12 +34,12 @@ from pipelines.host.backends.openvino.model.lm_head import (
 )
 from pipelines.host.backends.openvino.model.lora_linears import add_lora, narrow_adapters
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
-from pipelines.host.backends.openvino.model.recurrent_kernels import (
-    ComputedRecurrences,
-    use_recurrent_kernels,
-)
 from pipelines.host.backends.openvino.paging.cross_attention_cache import CrossAttentionModel
-from pipelines.host.backends.openvino.paging.paged_attention import read_paged, weights_beside
+from pipelines.host.backends.openvino.paging.paged_attention import (
+    STATE_INPUT,
+    read_paged,
+    weights_beside,
+)
 from pipelines.host.backends.openvino.paging.sparse_prefill import check_retained
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.contracts.routed_experts import RoutedShape
@@ -92,8 +96,8 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
         check_linears(path, read.linears, read.encoder_hidden_size)
     if settings.retained is not None:
         check_retained(read.model, settings.retained)
-    library = None if settings.kernels is None else settings.kernels.library
-    read = read._replace(recurrent=use_recurrent_kernels(read.model, library))
+    if any(STATE_INPUT.fullmatch(port.any_name) for port in read.model.inputs):
+        read = read._replace(recurrent=_computed_recurrences(read.model, settings))
     if settings.kernels is not None:
         block_linears = use_block_linears(read.model, settings.kernels, nodes_for_logits(read.model))
         read = read._replace(block_linears=block_linears)
@@ -101,6 +105,13 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
         check_group(read.model, settings.activation_group, read.block_linears.count)
     compute_logits_in_float32(read.model, rounds)
     return read._replace(adapter_dtype=narrow_adapters(read.model, settings.precision))
+
+
+def _computed_recurrences(model: ov.Model, settings: OpenVINOSettings) -> ComputedRecurrences:
+    from pipelines.host.backends.openvino.model.recurrent_kernels import use_recurrent_kernels
+
+    library = None if settings.kernels is None else settings.kernels.library
+    return use_recurrent_kernels(model, library)
 
 
 def _of_onnx(path: Path, settings: OpenVINOSettings, int8_sums: bool) -> ReadDecoder:

@@ -49,6 +49,22 @@ class BlockLinears:
         return f"{self.count} of {self.linears} by {self.kernels}" if self.count else "by openvino"
 
 
+@dataclass(frozen=True)
+class ComputedRecurrences:
+    """How many recurrent layers a model has, and how many of them the `kernels` compute."""
+
+    by_kernels: int = 0
+    count: int = 0
+    kernels: str = ""
+
+    def facts(self) -> dict[str, str]:
+        """What logs and the status page say."""
+        if not self.count:
+            return {}
+        own = f"{self.by_kernels} of {self.count} by {self.kernels}"
+        return {"recurrent_layers": own if self.by_kernels else f"{self.count} by openvino"}
+
+
 class _Weight(NamedTuple):
     """The constants of a weight; without zero points they are the middle of the codes."""
 

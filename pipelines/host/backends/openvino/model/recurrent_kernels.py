@@ -6,13 +6,13 @@ place of another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
+from pipelines.host.backends.openvino.model.block_linears import ComputedRecurrences
 from pipelines.host.backends.openvino.model.float_sums import use_float32
 from pipelines.host.backends.openvino.model.operator_library import OperatorLibrary
 
@@ -37,22 +37,6 @@ and always norm queries and keys.
 """
 LEAST_ROWS = 8
 """Rows of a head's state from which on the kernels are used, which compute 16 rows at once."""
-
-
-@dataclass(frozen=True)
-class ComputedRecurrences:
-    """How many recurrent layers a model has, and how many of them the `kernels` compute."""
-
-    by_kernels: int = 0
-    count: int = 0
-    kernels: str = ""
-
-    def facts(self) -> dict[str, str]:
-        """What logs and the status page say."""
-        if not self.count:
-            return {}
-        own = f"{self.by_kernels} of {self.count} by {self.kernels}"
-        return {"recurrent_layers": own if self.by_kernels else f"{self.count} by openvino"}
 
 
 def use_recurrent_kernels(model: ov.Model, library: OperatorLibrary | None) -> ComputedRecurrences:

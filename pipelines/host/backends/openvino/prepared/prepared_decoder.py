@@ -29,7 +29,7 @@ from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSes
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers
 from pipelines.host.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
-from pipelines.host.backends.openvino.model.block_linears import BlockLinears
+from pipelines.host.backends.openvino.model.block_linears import BlockLinears, ComputedRecurrences
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.host.backends.openvino.prepared.graph_export import GraphExport, NotStored
@@ -165,6 +165,7 @@ def _read(entry: Entry, path: Path, kernels: LinearKernels | None) -> ReadDecode
         adapter_dtype=DTYPES[facts["adapter_dtype"]],
         block_linears=BlockLinears(**facts["block_linears"]),
         experts=ExpertLayers(**facts["experts"]),
+        recurrent=ComputedRecurrences(**facts["recurrent"]),
         routed=RoutedShape(**facts["routed"]) if facts["routed"] else None,
     )
 
@@ -195,6 +196,7 @@ def _stored(
         "adapter_dtype": read.adapter_dtype.name,
         "block_linears": asdict(read.block_linears),
         "experts": asdict(read.experts),
+        "recurrent": asdict(read.recurrent),
         "routed": read.routed and asdict(read.routed),
         "notes": notes,
         "first_step": session.first_step,

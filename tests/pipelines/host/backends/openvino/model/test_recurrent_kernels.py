@@ -7,9 +7,11 @@ import pytest
 from lone_steps import step
 from recurrences import write_recurrent
 
+from pipelines.base.prepared_models import PreparedModels
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.host.backends.openvino.model import recurrent_kernels
+from pipelines.host.backends.openvino.prepared.prepared_decoder import GRAPH, open_prepared
 from pipelines.host.contracts.step import NO_STATE
 
 IDS = np.arange(30, 60)
@@ -54,3 +56,16 @@ def test_heads_of_few_rows_are_left_to_openvino(path, kernels, monkeypatch):
 def test_a_net_whose_queries_are_not_normed_is_left_to_openvino(path, kernels, monkeypatch):
     monkeypatch.setattr(recurrent_kernels, "NORMS_KEYS", "an attribute that is not there")
     assert states_after(path, precision="f32", kernels=kernels(2))[0].startswith("3 of 4 by braid kernels")
+
+
+def test_a_stored_graph_has_the_kernels_and_says_so(path, kernels, tmp_path):
+    store = PreparedModels(64 << 20, tmp_path / "cache")
+    settings = OpenVINOSettings(kernels=kernels(2))
+    seen = []
+    for _ in range(2):
+        session = open_prepared(path, settings, store)
+        seen.append((session.describe()["recurrent_layers"], session.first_step))
+        session.close()
+    assert seen[0] == seen[1]
+    assert seen[0][0].startswith("4 of 4 by braid kernels")
+    assert len(list(tmp_path.rglob(GRAPH))) == 1
