@@ -18,6 +18,15 @@ struct Product {
     size_t stride;
 };
 
+// A product in float32, whose weight is [k][n]; columns are computed from a multiple of 16 to another.
+struct FloatProduct {
+    size_t m, n, k;
+    const float* x;
+    size_t stride;
+    const float* weight;
+    float* y;
+};
+
 // Rounds 16 rows at most.
 using Round = void (*)(int type, size_t rows, size_t k, const uint8_t* const* x, uint8_t* tile);
 
@@ -27,6 +36,7 @@ struct Kernels {
     size_t row_bytes[2];  // of a row's segment, rounded to one and to two levels
     Round round[2][2];    // of few and of many rows, to one and to two levels
     void (*multiply)(const Product& product, size_t begin, size_t end);
+    void (*multiply_floats)(const FloatProduct& product, size_t begin, size_t end);
 };
 
 extern const Kernels AVX512VNNI_KERNELS, AVXVNNI_KERNELS, AVX2_KERNELS, NEON_KERNELS;

@@ -289,6 +289,11 @@ void bl_round_gated(const bl_activation* activation, int levels, size_t m, size_
     }
 }
 
+void bl_multiply_floats(size_t m, size_t n, size_t k, const float* x, size_t stride, const float* weight, size_t begin,
+                        size_t end, float* y) {
+    in_use->multiply_floats({m, n, k, x, stride, weight, y}, begin * CHANNELS, end * CHANNELS);
+}
+
 void bl_multiply(const bl_format* format, int levels, int type, size_t m, size_t n, size_t k,
                  const void* rounded, const void* packed, size_t begin, size_t end, void* y, size_t stride) {
     const Product product{*format, levels, type, m, n, k, static_cast<const uint8_t*>(rounded),

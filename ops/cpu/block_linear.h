@@ -122,6 +122,11 @@ void bl_activate(const bl_activation* activation, size_t count, const float* gat
 void bl_round_gated(const bl_activation* activation, int levels, size_t m, size_t k, const float* x, size_t stride,
                     size_t begin, size_t end, void* rounded);
 
+/* Blocks [begin, end) of 16 columns of y[m][n] = x[m][k] . weight[k][n] in float32, where n is a multiple of 16; x has
+ * a stride of `stride` elements.  A sum is in the same order for each instruction set, however many rows there are. */
+void bl_multiply_floats(size_t m, size_t n, size_t k, const float* x, size_t stride, const float* weight, size_t begin,
+                        size_t end, float* y);
+
 /* The instruction set in use: "avx512vnni", "avxvnni", "avx2", "neon" (with dot products), or "none", with which nothing may be rounded or
  * multiplied.  Another one is set for tests; 0: this processor does not have it. */
 const char* bl_isa(void);

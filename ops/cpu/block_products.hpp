@@ -9,6 +9,7 @@
 
 #include "block_few_rows.hpp"
 #include "block_many_rows.hpp"
+#include "float_rows.hpp"
 
 namespace braid {
 namespace {
@@ -33,7 +34,8 @@ constexpr Kernels kernels_of() {
             FEW_ROWS<V>,
             {ROW_BYTES<One>, ROW_BYTES<Many>},
             {{round_tile<V, One, 1>, round_tile<V, Few, 2>}, {round_tile<V, One, 1>, round_tile<V, Many, 2>}},
-            multiply<V>};
+            multiply<V>,
+            multiply_float_rows<V>};
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 // expert chosen[t, j].  A token's result is the same to the last bit beside any other tokens.
 //
 // The first inputs: hidden_states [.., tokens, width], f32, bf16 or f16; chosen [.., tokens, used], i64 or i32;
-// weights, as chosen, f32, bf16 or f16.
+// weights, as chosen, f32, bf16 or f16.  Where the router is part of it: hidden_states in f32; the router's weight,
+// f32 [width, experts and more up to a multiple of 16], or with router_given its outputs, f32 [.., tokens, experts];
+// and its correction, f32 [experts], or a scalar: none.
 //
 // Attributes: levels, of int8 numbers that stand for an activation, 1 or 2; activation, a number of block_linear.h,
-// with alpha and limit.
+// with alpha and limit; those of Router with router_ before their names, and router_given.
 #pragma once
 
 #include <atomic>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "block_linear.h"
+#include "expert_router.hpp"
 #include "openvino/op/op.hpp"
 #include "openvino_threads.hpp"
 #include "routed_rows.hpp"
@@ -34,9 +37,10 @@ public:
     bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override {
         static thread_local Scratch own;
         const auto begin = std::chrono::steady_clock::now();
-        const size_t used = inputs[1].get_shape().back(), tokens = inputs[1].get_size() / used;
+        const size_t used = m_router.used ? size_t(m_router.used) : inputs[1].get_shape().back();
         const size_t step = std::max<size_t>(1, MOST_ROWS / used);
-        Call call{inputs, sizes(), own};
+        Call call{inputs, sizes(), own, used};
+        const size_t tokens = inputs[0].get_size() / call.sizes.width;
         for (size_t first = 0; first < tokens; first += step)
             compute(call, outputs[0], first, std::min(step, tokens - first));
         experts_ns += uint64_t(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
@@ -76,13 +80,7 @@ protected:
         NODE_VALIDATION_CHECK(this, shape.rank().is_static() && shape.size(), "hidden states of an unknown rank");
         const ov::Dimension width = shape[shape.size() - 1];
         NODE_VALIDATION_CHECK(this, width.is_static() && size_t(width.get_length()) == all.width, "width is ", width);
-        const ov::element::Type chosen = get_input_element_type(1);
-        NODE_VALIDATION_CHECK(this, chosen == ov::element::i64 || chosen == ov::element::i32, chosen);
-        for (const size_t input : {0, 2}) {
-            const ov::element::Type type = get_input_element_type(input);
-            NODE_VALIDATION_CHECK(
-                this, type == ov::element::f32 || type == ov::element::bf16 || type == ov::element::f16, type);
-        }
+        m_router.used ? check_router(all) : check_chosen();
         set_output_type(0, get_input_element_type(0), shape);
     }
 
@@ -97,7 +95,8 @@ protected:
 
     void copy_settings(ExpertNetwork& to) const {
         to.m_levels = m_levels, to.m_activation = m_activation;
-        to.m_alpha = m_alpha, to.m_limit = m_limit;
+        to.m_alpha = m_alpha, to.m_limit = m_limit, to.m_router = m_router;
+        to.m_router_given = m_router_given;
     }
 
     void visit_settings(ov::AttributeVisitor& visitor) {
@@ -105,15 +104,27 @@ protected:
         visitor.on_attribute("activation", m_activation);
         visitor.on_attribute("alpha", m_alpha);
         visitor.on_attribute("limit", m_limit);
+        visitor.on_attribute("router_used", m_router.used);
+        visitor.on_attribute("router_given", m_router_given);
+        visitor.on_attribute("router_scores", m_router.scores);
+        visitor.on_attribute("router_of_chosen", m_router.of_chosen);
+        visitor.on_attribute("router_sums_to_one", m_router.sums_to_one);
+        visitor.on_attribute("router_least", m_router.least);
+        visitor.on_attribute("router_more", m_router.more);
+        visitor.on_attribute("router_factor", m_router.factor);
     }
 
 private:
+    static constexpr size_t COLUMNS = 16;      // of a router's weight, which are computed together
+    static constexpr size_t FEW_TOKENS = 64;   // of which threads share columns, and not rows
     static constexpr size_t MOST_ROWS = 4096;             // that are computed together
     static constexpr size_t COMPUTED_BY_ONE = 32 * 1024;  // numbers that one thread computes sooner than several would
 
     // What a thread keeps for all layers of all models: they are computed one after the other.
     struct Scratch {
         RoutedRows rows;
+        std::vector<int64_t> chosen;  // of each token
+        std::vector<float> weights, outputs;
         std::vector<uint64_t> memory;
     };
 
@@ -121,6 +132,7 @@ private:
         const ov::TensorVector& inputs;
         const Sizes sizes;
         Scratch& scratch;
+        const size_t used;
         uint8_t* rounded = nullptr;  // activations of one of both kinds
         float *up = nullptr, *gate = nullptr, *down = nullptr;
 
@@ -131,25 +143,66 @@ private:
     // Tokens [first, first + count).
     void compute(Call& call, ov::Tensor& output, size_t first, size_t count) const {
         const ov::TensorVector& inputs = call.inputs;
-        const size_t used = inputs[1].get_shape().back(), width = call.sizes.width;
-        const bool is_long = inputs[1].get_element_type() == ov::element::i64;
-        const void* chosen = inputs[1].data();
-        const auto expert_of = [&](size_t i) {
-            const size_t at = first * used + i;
-            return size_t(is_long ? static_cast<const int64_t*>(chosen)[at] : static_cast<const int32_t*>(chosen)[at]);
-        };
+        const size_t width = call.sizes.width, size = inputs[0].get_element_type().size();
+        const void* x = static_cast<const char*>(inputs[0].data()) + first * width * size;
+        m_router.used ? route(call, static_cast<const float*>(x), first, count) : read_chosen(call, first, count);
+        const std::vector<int64_t>& chosen = call.scratch.chosen;
         const size_t experts = call.sizes.experts;
-        OPENVINO_ASSERT(call.scratch.rows.sort(count, used, experts, expert_of), "a chosen expert is none of ", experts);
+        const auto expert_of = [&](size_t i) { return size_t(chosen[i]); };
+        OPENVINO_ASSERT(call.scratch.rows.sort(count, call.used, experts, expert_of), "a chosen expert is none of ", experts);
         prepare(inputs, call.rows().list);
         take(call);
-        const size_t size = inputs[0].get_element_type().size();
-        const char* x = static_cast<const char*>(inputs[0].data()) + first * width * size;
         round(call, type_of(inputs[0].get_element_type()), x);
         multiply(call, UP);
         if (call.sizes.has_gate) multiply(call, GATE);
         activate(call);
         multiply(call, DOWN);
         mix(call, output, first, count);
+    }
+
+    // The experts of tokens [first, first + count), whose rows are x, and their weights, by the router.
+    void route(Call& call, const float* x, size_t first, size_t count) const {
+        Scratch& scratch = call.scratch;
+        const size_t columns = call.inputs[1].get_shape().back();
+        const float* numbers = static_cast<const float*>(call.inputs[1].data());
+        scratch.outputs.resize(std::max(scratch.outputs.size(), count * columns));
+        float* outputs = scratch.outputs.data();
+        m_router_given ? void(std::copy_n(numbers + first * columns, count * columns, outputs))
+                       : multiply_router(call, x, numbers, count, outputs);
+        const ov::Tensor& added = call.inputs[2];
+        const float* correction = added.get_shape().empty() ? nullptr : static_cast<const float*>(added.data());
+        scratch.chosen.resize(count * call.used), scratch.weights.resize(count * call.used);
+        const auto choose = [&](size_t begin, size_t end) {
+            for (size_t token = begin; token < end; token++)
+                m_router.choose(call.sizes.experts, outputs + token * columns, correction,
+                                scratch.chosen.data() + token * call.used, scratch.weights.data() + token * call.used);
+        };
+        count > FEW_TOKENS ? in_parallel(count, choose) : choose(0, count);
+    }
+
+    static void multiply_router(const Call& call, const float* x, const float* weight, size_t count, float* outputs) {
+        const size_t width = call.sizes.width, columns = call.inputs[1].get_shape().back(), blocks = columns / COLUMNS;
+        if (count > FEW_TOKENS)
+            return in_parallel(count, [&](size_t begin, size_t end) {
+                bl_multiply_floats(end - begin, columns, width, x + begin * width, width, weight, 0, blocks,
+                                   outputs + begin * columns);
+            });
+        in_parallel(blocks, [&](size_t begin, size_t end) {
+            bl_multiply_floats(count, columns, width, x, width, weight, begin, end, outputs);
+        });
+    }
+
+    void read_chosen(Call& call, size_t first, size_t count) const {
+        const ov::Tensor& chosen = call.inputs[1];
+        Scratch& scratch = call.scratch;
+        scratch.chosen.resize(count * call.used), scratch.weights.resize(count * call.used);
+        const bool is_long = chosen.get_element_type() == ov::element::i64;
+        for (size_t i = 0; i < count * call.used; i++) {
+            const size_t at = first * call.used + i;
+            scratch.chosen[i] = is_long ? static_cast<const int64_t*>(chosen.data())[at]
+                                        : static_cast<const int32_t*>(chosen.data())[at];
+            scratch.weights[i] = number(call.inputs[2], at);
+        }
     }
 
     void take(Call& call) const {
@@ -218,8 +271,8 @@ private:
 
     void mix(const Call& call, ov::Tensor& output, size_t first, size_t count) const {
         const RoutedRows& rows = call.rows();
-        const ov::Tensor& weights = call.inputs[2];
-        const size_t width = call.sizes.width, used = weights.get_shape().back();
+        const std::vector<float>& weights = call.scratch.weights;
+        const size_t width = call.sizes.width, used = call.used;
         if (const float* bias = biases(DOWN, call.inputs))
             in_parts(rows.count() * width, [&](size_t t, size_t parts) {
                 rows.of_part(t, parts,
@@ -230,7 +283,7 @@ private:
             for (size_t token = begin; token < end; token++) {
                 std::fill(sum.begin(), sum.end(), 0.0f);
                 for (size_t j = 0; j < used; j++) {
-                    const float weight = number(weights, (first + token) * used + j);
+                    const float weight = weights[token * used + j];
                     const float* row = call.down + rows.places[token * used + j] * width;
                     for (size_t i = 0; i < width; i++) sum[i] += weight * row[i];
                 }
@@ -254,8 +307,37 @@ private:
         if (type == ov::element::bf16) std::copy(values.begin(), values.end(), static_cast<ov::bfloat16*>(to.data()) + at);
     }
 
+    void check_chosen() const {
+        const ov::element::Type chosen = get_input_element_type(1);
+        NODE_VALIDATION_CHECK(this, chosen == ov::element::i64 || chosen == ov::element::i32, chosen);
+        for (const size_t input : {0, 2}) {
+            const ov::element::Type type = get_input_element_type(input);
+            NODE_VALIDATION_CHECK(
+                this, type == ov::element::f32 || type == ov::element::bf16 || type == ov::element::f16, type);
+        }
+    }
+
+    void check_router(const Sizes& all) const {
+        for (const size_t input : {0, 1, 2})
+            NODE_VALIDATION_CHECK(this, get_input_element_type(input) == ov::element::f32, "a router of other numbers");
+        const ov::PartialShape& shape = get_input_partial_shape(1);
+        NODE_VALIDATION_CHECK(this, shape.rank().is_static() && shape.size() > 1, "the router's input");
+        const ov::Dimension last = shape[shape.size() - 1];
+        const size_t columns = m_router_given ? all.experts : (all.experts + COLUMNS - 1) / COLUMNS * COLUMNS;
+        NODE_VALIDATION_CHECK(this, last.is_static() && size_t(last.get_length()) == columns, "outputs of a router: ", shape);
+        NODE_VALIDATION_CHECK(this, m_router_given || shape == ov::PartialShape({int64_t(all.width), int64_t(columns)}),
+                              "the router's weight");
+        const ov::PartialShape& correction = get_input_partial_shape(2);
+        NODE_VALIDATION_CHECK(this, correction == ov::PartialShape({}) || correction == ov::PartialShape({int64_t(all.experts)}),
+                              "the router's correction");
+        NODE_VALIDATION_CHECK(this, m_router.used > 0 && size_t(m_router.used) <= all.experts, "experts of a token");
+        NODE_VALIDATION_CHECK(this, m_router.scores >= PLAIN && m_router.scores <= SIGMOID, "no such scores");
+    }
+
     int64_t m_levels = 0, m_activation = 0;
     float m_alpha = 1, m_limit = 0;
+    Router m_router;
+    int64_t m_router_given = 0;
 };
 
 }  // namespace braid

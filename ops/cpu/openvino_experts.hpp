@@ -2,8 +2,10 @@
 //
 // Inputs after those of ExpertNetwork: codes, scales, zeros and biases of up, down and gate, as Braid's ONNX form has
 // them: u8 [experts, rows, groups, bytes of a group]; f32 or f16 [experts, rows, groups]; u8 or f32; and f32
-// [experts, rows].  Those that are absent have less than two axes.  All are read in place: an expert is packed when it
-// is first chosen, by the threads of the inference, and pages of a mapped file are given back then.
+// [experts, rows].  Or as OpenVINO's files have them: codes u4, i4, u8 or i8 [experts, rows, groups, group], or
+// without groups; and zeros of that type, one for each group.  Those that are absent have less than two axes.  All
+// are read in place: an expert is packed when it is first chosen, by the threads of the inference, and pages of a
+// mapped file are given back then.
 //
 // Attributes beside those of ExpertNetwork: table; bits and blocks, of up, down and gate.
 #pragma once
@@ -60,8 +62,8 @@ public:
 
 protected:
     Sizes sizes() const override {
-        const ov::Shape& up = get_input_shape(input_of(UP, CODES));
-        return {up[0], up[2] * size_t(m_blocks[UP]), up[1], is_given(GATE, CODES)};
+        const ov::Shape &up = get_input_shape(input_of(UP, CODES)), &down = get_input_shape(input_of(DOWN, CODES));
+        return {up[0], down[1], up[1], is_given(GATE, CODES)};
     }
 
     void prepare(const ov::TensorVector& inputs, const std::vector<bl_expert_rows>& list) const override {
@@ -96,36 +98,49 @@ private:
 
     // The weight of an expert as the constants of a part say; without their bytes.
     StoredWeight described(size_t part) const {
-        const ov::Shape shape = get_input_shape(input_of(part, CODES));
+        ov::Shape shape = get_input_shape(input_of(part, CODES));
         const ov::element::Type scales = get_input_element_type(input_of(part, SCALES));
-        NODE_VALIDATION_CHECK(this, get_input_element_type(input_of(part, CODES)) == ov::element::u8, "codes");
+        const ov::element::Type codes = get_input_element_type(input_of(part, CODES));
+        const bool is_signed = codes == ov::element::i4 || codes == ov::element::i8;
+        const bool are_packed = codes == ov::element::u4 || codes == ov::element::i4;  // by OpenVINO
+        NODE_VALIDATION_CHECK(this, are_packed || is_signed || codes == ov::element::u8, "codes of ", codes);
+        if (shape.size() == 3) shape.insert(shape.begin() + 2, 1);
         NODE_VALIDATION_CHECK(this, shape.size() == 4 && shape[0] && shape[1] && shape[2] && m_blocks[part] > 0, shape);
         NODE_VALIDATION_CHECK(this, scales == ov::element::f32 || scales == ov::element::f16, scales);
-        NODE_VALIDATION_CHECK(this, shape[3] * 8 == size_t(m_blocks[part] * m_bits[part]), shape);
+        const size_t group_bits = size_t(m_blocks[part] * m_bits[part]);
+        NODE_VALIDATION_CHECK(this, shape[3] * codes.bitwidth() == group_bits, shape);
+        NODE_VALIDATION_CHECK(this, !is_signed || m_bits[part] == int64_t(codes.bitwidth()), m_bits[part], " bits");
         StoredWeight weight{};
         weight.n = shape[1];
         weight.group = size_t(m_blocks[part]);
         weight.k = shape[2] * weight.group;
         weight.bits = int(m_bits[part]);
+        weight.is_signed = is_signed;
         weight.half_scales = scales == ov::element::f16;
         weight.table = m_table && weight.bits == 4 ? BL_E2M1 : BL_LINEAR;
-        const ov::Shape numbers{shape[0], shape[1], shape[2]};
-        NODE_VALIDATION_CHECK(this, get_input_shape(input_of(part, SCALES)) == numbers, "scales");
-        if (is_given(part, ZEROS)) weight.zeros = zeros_of(part, numbers, weight);
+        const size_t numbers = shape[0] * shape[1] * shape[2];
+        NODE_VALIDATION_CHECK(this, ov::shape_size(get_input_shape(input_of(part, SCALES))) == numbers, "scales");
+        if (is_given(part, ZEROS)) weight.zeros = zeros_of(part, shape, weight);
         const bl_format format = weight.widest();
         const char* problem = bl_check(&format, weight.n, weight.k);
         NODE_VALIDATION_CHECK(this, !problem, problem ? problem : "");
         return weight;
     }
 
-    Zeros zeros_of(size_t part, const ov::Shape& numbers, const StoredWeight& weight) const {
-        const ov::Shape shape = get_input_shape(input_of(part, ZEROS));
-        if (get_input_element_type(input_of(part, ZEROS)) == ov::element::f32) {
-            NODE_VALIDATION_CHECK(this, shape == numbers && !weight.half_scales, "zeros");
+    // `codes` is the shape of the codes, with four axes.
+    Zeros zeros_of(size_t part, const ov::Shape& codes, const StoredWeight& weight) const {
+        const size_t bytes = ov::shape_size(get_input_shape(input_of(part, ZEROS)));
+        const ov::element::Type type = get_input_element_type(input_of(part, ZEROS));
+        const size_t numbers = codes[0] * codes[1] * codes[2], bits = codes[2] * size_t(weight.bits);
+        if (type == ov::element::f32) {
+            NODE_VALIDATION_CHECK(this, bytes == numbers && !weight.half_scales, "zeros");
             return Zeros::FLOATS;
         }
-        const size_t bits = numbers[2] * size_t(weight.bits);
-        NODE_VALIDATION_CHECK(this, bits % 8 == 0 && shape == ov::Shape({numbers[0], numbers[1], bits / 8}), "zeros");
+        NODE_VALIDATION_CHECK(this, type == get_input_element_type(input_of(part, CODES)), "zeros of ", type);
+        NODE_VALIDATION_CHECK(this, codes[1] * bits % 8 == 0, "zeros of an expert are no whole bytes");
+        const bool are_packed = type.bitwidth() == 8 && weight.bits < 8;  // rows are whole bytes then
+        NODE_VALIDATION_CHECK(this, are_packed ? bits % 8 == 0 && bytes * 8 == codes[0] * codes[1] * bits : bytes == numbers,
+                              "zeros");
         return Zeros::INTEGERS;
     }
 

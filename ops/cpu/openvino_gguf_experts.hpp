@@ -78,7 +78,7 @@ protected:
             m_packed->held.resize(all.experts);
             for (std::vector<bl_weight>& each : m_packed->weights) each.resize(all.experts);
         }
-        if (packs_few) return prepare_few(all, list, inputs[1].get_size() == inputs[1].get_shape().back());
+        if (packs_few) return prepare_few(all, list, inputs[0].get_size() == all.width);
         std::vector<size_t> missing;
         for (size_t expert = 0; expert < all.experts && !m_packed->has_all; expert++)
             if (m_packed->held[expert].empty()) missing.push_back(expert);

@@ -40,6 +40,8 @@ class Engine:
         session.reserve(settings.max_step_tokens, settings.max_sequences)
         num_states = 2 * settings.max_sequences + STORED_STATES if session.shape.state_bytes else 0
         session.allocate(settings.num_blocks, num_states=num_states)
+        while session.warm():  # as a server does before its first request
+            pass
 
         def body(context: StepContext) -> Sampled:
             return sample(Logits(session.run(context.step), context))

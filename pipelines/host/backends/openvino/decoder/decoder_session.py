@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,9 +28,12 @@ from pipelines.host.backends.openvino.decoder.device_properties import (
 )
 from pipelines.host.backends.openvino.decoder.embedded_tokens import RowInputs
 from pipelines.host.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
-from pipelines.host.backends.openvino.decoder.request_inputs import RequestInputs
+from pipelines.host.backends.openvino.decoder.step_requests import (
+    ONE_TOKEN,
+    FixedModel,
+    StepRequests,
+)
 from pipelines.host.backends.openvino.model.activation_groups import ROUNDING
-from pipelines.host.backends.openvino.model.arrays import inference_of
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.model.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paging.cross_attention_cache import (
@@ -55,6 +59,8 @@ from pipelines.host.contracts.model_shape import ModelShape
 from pipelines.host.contracts.routed_experts import ExpertRecord, RoutedShape
 from pipelines.host.contracts.step import Step
 
+log = logging.getLogger(__name__)
+
 NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
 MAX_WARMUP_S = 0.5
 """Upper limit in seconds of a warm-up step."""
@@ -62,6 +68,17 @@ NUM_CHANGES = 3
 """Shapes whose first step after another one is timed at warm-up."""
 TOKENS_PER_READ = 16
 """Tokens of a wide step that take about as long as reading the weights once, i.e. as a step of one token."""
+
+
+def _fixable(read: ReadDecoder, settings: OpenVINOSettings, properties: dict[str, Any]) -> FixedModel | None:
+    """The decoder for steps of one token alone, where the kernels compute what has large weights: OpenVINO
+    would pack these once more.
+    """
+    has_states = any(STATE_INPUT.fullmatch(name) for port in read.model.inputs for name in port.get_names())
+    has_more_inputs = read.linears or read.embedded.embeds_size or read.frames is not None or has_states
+    if has_more_inputs or settings.headless or not read.block_linears.sums_rows_alike:
+        return None
+    return FixedModel(read.model, ONE_TOKEN, settings.device, properties)
 
 
 class OpenVINOSession:
@@ -94,7 +111,8 @@ class OpenVINOSession:
         it is.
         """
         settings = settings or OpenVINOSettings()
-        properties = {**checked_properties(settings), **more_properties}
+        own_properties = checked_properties(settings)
+        properties = {**own_properties, **more_properties}
         self._max_tokens = 0
         self._retained = settings.retained
         self._library = None if settings.kernels is None else settings.kernels.library
@@ -105,6 +123,7 @@ class OpenVINOSession:
         self._rows = RowInputs(read.embedded)
         if read.encoder_hidden_size or settings.headless:
             properties["KV_CACHE_PRECISION"] = whole_cache(settings)
+        self._fixing = _fixable(read, settings, own_properties)
         with release_pages_during(self._files):
             compiled = compile_for(read.model, settings.device, properties)
             self._compiled: ov.CompiledModel | None = compiled
@@ -114,15 +133,12 @@ class OpenVINOSession:
             self.routed_experts = self._records(read.routed, settings)
             self._facts = self._read_facts(compiled, settings.device)
             self._facts |= read.facts(path, compiled)
-            self._request: ov.InferRequest | None = compiled.create_infer_request()
-            self._infer_request = inference_of(compiled)
-            ports = {port.any_name: index for index, port in enumerate(compiled.inputs)}
-            self._inputs: RequestInputs | None = RequestInputs(self._request, ports)
+            self._requests: StepRequests | None = StepRequests(compiled)
             self._compile_frames(read.frames, settings.device, properties)
             self._place_cache(0)
             self._place_states(0)
             self.linears = read.linears
-            self._adapters = AdapterInputs(read.linears, self._inputs.give, dtype=read.adapter_dtype)
+            self._adapters = AdapterInputs(read.linears, self._requests.give, dtype=read.adapter_dtype)
             self.first_step = digest(self._run_warmup(1, 1).tobytes())
         self._shapes_to_warm: list[tuple[int, int]] = []
         self.step_times_s: dict[int, float] = {}
@@ -183,7 +199,8 @@ class OpenVINOSession:
         """Give the model a new cache of `num_blocks` blocks and the spare block."""
         self._spare_block = num_blocks
         memory = OpenVINOCache(self._layout, num_blocks + 1)
-        self._set_tensors(memory.tensors)
+        assert self._requests is not None
+        self._requests.set_tables(memory.tensors)
         self._memory: OpenVINOCache | None = memory
         if self._cross_attention_cache is not None:
             self._frames = CrossAttentionInputs(self._cross_attention_cache, memory, num_blocks + 1)
@@ -191,13 +208,9 @@ class OpenVINOSession:
 
     def _place_states(self, num_states: int) -> None:
         """Give the model new tables for `num_states` recurrent states."""
+        assert self._requests is not None
         self._states = StateTables(self._state_layout, num_states)
-        self._set_tensors(self._states.tensors)
-
-    def _set_tensors(self, tensors: Mapping[str, ov.Tensor]) -> None:
-        assert self._request is not None
-        for name, tensor in tensors.items():
-            self._request.set_tensor(name, tensor)
+        self._requests.set_tables(self._states.tensors)
 
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._memory is not None, "run comes between allocate and close"
@@ -219,8 +232,8 @@ class OpenVINOSession:
             inputs = inputs | self._states.step_inputs(step, num_more)
         logits = self._infer(inputs)[: step.num_logits]
         if self.routed_experts is not None:
-            assert self._request is not None
-            self.routed_experts.record(step, self._request.get_output_tensor(1).data[: step.num_tokens])
+            assert self._requests is not None
+            self.routed_experts.record(step, self._requests.output(1)[: step.num_tokens])
         return logits
 
     def _padded(self, inputs: StepInputs) -> StepInputs:
@@ -232,22 +245,35 @@ class OpenVINOSession:
 
     def _infer(self, inputs: StepInputs) -> NDArray[np.float32]:
         """float32[rows gathered, vocab]."""
-        assert self._request is not None
-        assert self._inputs is not None
-        self._inputs.write(inputs)
-        self._infer_request(self._request)
-        logits: NDArray[np.float32] = self._request.get_output_tensor(0).data
-        return logits.reshape(-1, self.shape.vocab_size)
+        assert self._requests is not None
+        self._requests.infer(inputs)
+        return self._requests.output(0).reshape(-1, self.shape.vocab_size)
 
     def warm(self) -> bool:
         """Run one more shape of steps, the first of which takes longer; return whether more are left."""
         assert self._memory is not None, "warm comes between allocate and close"
+        if self._fixing is not None:
+            self._fix_size(self._fixing)
+            return True
         if self._shapes_to_warm:
             self._time_step(*self._shapes_to_warm.pop(0))
         self._shapes_to_warm = [shape for shape in self._shapes_to_warm if self._is_short(*shape)]
         if not self._shapes_to_warm:
             self._release_files()
         return bool(self._shapes_to_warm)
+
+    def _fix_size(self, later: FixedModel) -> None:
+        """Have steps of one size run by their own graph, where it gives the logits of that for any size."""
+        assert self._requests is not None
+        if not later.is_ready():
+            return
+        self._fixing = None
+        if later.compiled is None:
+            return
+        self._requests.add(later.size, later.compiled)
+        if digest(self._run_warmup(later.size.sequences, 1).tobytes()) != self.first_step:
+            log.info("steps of one token run by the graph of all steps, since one of their own gives others")
+            self._requests.remove(later.size)
 
     def _release_files(self) -> None:
         """Release pages of weights: some processors want them packed anew for wide steps, and read them
@@ -322,8 +348,10 @@ class OpenVINOSession:
 
     def close(self) -> None:
         """Free the model and the cache; the properties stay.  A second call has no effect."""
-        self._request = self._compiled = self._memory = self._cross_attention_cache = self._frames = None
+        self._requests = self._compiled = self._memory = self._cross_attention_cache = self._frames = None
         self._adapters = AdapterInputs({}, lambda name, array: None)
-        self._inputs = None
+        if self._fixing is not None:
+            self._fixing.wait()
+        self._fixing = None
         self._states = StateTables(self._state_layout, 0)
         self._files = []  # which the compiled model was reading

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import openvino as ov
 
-from pipelines.host.backends.openvino.decoder.tiled_experts import count_dense
-
 log = logging.getLogger(__name__)
 
 LINEAR, CONSTANT, WEIGHT = "FullyConnected", "Const", 1
@@ -49,6 +47,10 @@ class ExpertLayers:
         return {"experts": f"{self.count} layers, a linear layer for each expert{suffix}"}
 
     def _tiled(self, path: Path, compiled: ov.CompiledModel) -> str:
+        from pipelines.host.backends.openvino.decoder.tiled_experts import (
+            count_dense,
+        )  # few models have tiles
+
         dense = count_dense(compiled, self.num_tiled)
         if not dense:
             return f"{self.num_tiled} weights, routed by OpenVINO"

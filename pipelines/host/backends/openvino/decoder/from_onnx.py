@@ -33,7 +33,7 @@ from pipelines.host.backends.openvino.decoder.attention_nodes import (
 )
 from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers
 from pipelines.host.backends.openvino.decoder.gguf_weights import gguf_conversions
-from pipelines.host.backends.openvino.decoder.kernel_experts import KERNEL_EXPERTS, KernelExperts, keep_types
+from pipelines.host.backends.openvino.decoder.kernel_experts import KERNEL_EXPERTS, KernelExperts
 from pipelines.host.backends.openvino.decoder.onnx_weights import (
     BLOCK_MATMUL,
     DetachedWeights,
@@ -49,6 +49,7 @@ from pipelines.host.backends.openvino.decoder.recurrent_nodes import (
     declare_states,
 )
 from pipelines.host.backends.openvino.decoder.token_order import read_in_order, write_in_order
+from pipelines.host.backends.openvino.model.experts_operator import keep_types
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.host.backends.openvino.paging.cross_attention_cache import (

@@ -17,18 +17,13 @@ from openvino import opset13 as ops
 from pipelines.host.backends.onnx.experts import Experts, find_experts, shape_of
 from pipelines.host.backends.onnx.graph_rewrites import NodeInserter, replace_by
 from pipelines.host.backends.openvino.decoder.onnx_weights import TYPES
-from pipelines.host.backends.openvino.model.block_linears import NOT_WIDENED
+from pipelines.host.backends.openvino.model.experts_operator import LARGEST, OPERATOR, ROUTED
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.onnx_format.decoder_format import DOMAIN
 from pipelines.onnx_format.experts_format import ACTIVATIONS, GGUF_EXPERTS, INPUTS, NETWORK, TABLES
 
-OPERATOR = "Experts"
-"""The name in OpenVINO's graphs."""
 KERNEL_EXPERTS = "KernelExperts"
 """A node of experts in which inputs that are absent are scalars; it exists during the conversion only."""
-ROUTED = 3
-"""Inputs before those that are constants."""
-LARGEST = float(np.finfo(np.float32).max)
 
 
 class KernelExperts:
@@ -71,13 +66,6 @@ class KernelExperts:
 
     def _node(self, inputs: Sequence[ov.Output], attributes: Mapping[str, Any]) -> ov.Node:
         return self._kernels.library.node(OPERATOR, inputs, attributes)
-
-
-def keep_types(model: ov.Model) -> None:
-    """Let a device leave the constants of experts in their types."""
-    for node in [node for node in model.get_ops() if node.get_type_name() in (OPERATOR, GGUF_EXPERTS)]:
-        for value in node.input_values()[ROUTED:]:
-            value.get_node().get_rt_info()[NOT_WIDENED] = 1
 
 
 def _operands(experts: Experts) -> list[ir.Value | None]:

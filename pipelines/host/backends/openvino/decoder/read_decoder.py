@@ -18,7 +18,6 @@ from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSe
 from pipelines.host.backends.openvino.decoder.embedded_tokens import Embedded, embed_tokens
 from pipelines.host.backends.openvino.decoder.expert_layers import ExpertLayers
 from pipelines.host.backends.openvino.decoder.lora_embeddings import add_lora_embeddings
-from pipelines.host.backends.openvino.decoder.tiled_experts import count_tiled
 from pipelines.host.backends.openvino.model.activation_groups import check_group
 from pipelines.host.backends.openvino.model.block_linears import (
     BlockLinears,
@@ -34,6 +33,7 @@ from pipelines.host.backends.openvino.model.lm_head import (
 )
 from pipelines.host.backends.openvino.model.lora_linears import add_lora, narrow_adapters
 from pipelines.host.backends.openvino.model.mapped_files import MappedFile
+from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.host.backends.openvino.paging.cross_attention_cache import CrossAttentionModel
 from pipelines.host.backends.openvino.paging.paged_attention import (
     STATE_INPUT,
@@ -91,7 +91,7 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     if path.suffix == ".onnx":
         read = _of_onnx(path, settings, rounds and settings.kernels is None and has_int8_sums())
     else:
-        read = _of_openvino(path, targets, settings.headless)
+        read = _of_openvino(path, settings)
     if targets is not None:
         check_linears(path, read.linears, read.encoder_hidden_size)
     if settings.retained is not None:
@@ -134,7 +134,8 @@ def _of_onnx(path: Path, settings: OpenVINOSettings, int8_sums: bool) -> ReadDec
     )
 
 
-def _of_openvino(path: Path, targets: frozenset[str] | None, headless: bool) -> ReadDecoder:
+def _of_openvino(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
+    targets, headless = settings.targets, settings.headless
     weights = weights_beside(path)
     model = read_paged(path, weights)
     gather_logits(model)
@@ -147,5 +148,18 @@ def _of_openvino(path: Path, targets: frozenset[str] | None, headless: bool) -> 
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
     files = [file for file in (weights, embedded.table) if file is not None]
-    experts = ExpertLayers(num_tiled=count_tiled(model))
+    experts = _experts_of(model, settings.kernels)
     return ReadDecoder(model, max_context, files, embedded=embedded, linears=linears, experts=experts)
+
+
+def _experts_of(model: ov.Model, kernels: LinearKernels | None) -> ExpertLayers:
+    """What computes the experts of OpenVINO's own file: the kernels, where they have the form of a layer."""
+    from pipelines.host.backends.openvino.decoder.tiled_experts import count_tiled  # not for other forms
+
+    num_tiled = count_tiled(model)
+    if not num_tiled or kernels is None:
+        return ExpertLayers(num_tiled=num_tiled)
+    from pipelines.host.backends.openvino.decoder.routed_tiles import route_tiles  # few models have tiles
+
+    by_kernels = route_tiles(model, kernels)
+    return ExpertLayers(by_kernels=by_kernels, num_tiled=count_tiled(model))

@@ -27,6 +27,8 @@ NOT_WIDENED = "keep_const_precision_0"
 """Runtime attribute of constants that a device leaves in their type, as u4 or f16."""
 BITS = {"u4": 4, "u8": 8, "i4": 4, "i8": 8}
 SCALES = frozenset({"f32", "f16"})
+ROUTED = frozenset({"Experts", "GgufExperts"})
+"""Types of the operators that compute routed experts."""
 HEAD_LEVELS = 2
 """Levels of the LM head, whose logits are those of float32 to six digits."""
 
@@ -84,6 +86,10 @@ def use_block_linears(model: ov.Model, kernels: LinearKernels, head: Sequence[ov
     """
     count, linears = _replace_all(model, kernels, {node.get_name() for node in head})
     fuse_linears(model, kernels.library)
+    if any(node.get_type_name() in ROUTED for node in model.get_ops()):
+        from pipelines.host.backends.openvino.model.fused_routers import fuse_routers  # not for other models
+
+        fuse_routers(model, kernels.library)
     model.validate_nodes_and_infer_types()
     sums_alike = count > 0 and sum_rows_alike(model)
     return BlockLinears(count, linears, kernels.title, sums_alike)

@@ -114,3 +114,26 @@ def test_logits_of_a_token_are_those_among_64_sequences_to_the_last_bit(opened, 
     for number in (0, 1, 31, 63):
         np.testing.assert_array_equal(session.run(steps[number])[0], all_at_once[number])
     np.testing.assert_array_equal(session.run(together(steps[:5])), all_at_once[:5])
+
+
+def test_steps_of_one_token_by_a_graph_of_their_own_give_the_same_logits(opened):
+    session, _ = opened(Type.Q4_1)
+    session.reserve(NUM_ROWS, NUM_ROWS)
+    before = generate_together(greedy_engine(session, num_blocks=64), prompts()[:1])
+    lone = [step([7], 0, [number], [0]) for number in range(2)]
+    logits = session.run(lone[0]).copy()
+    while session.warm():
+        pass
+    assert [tuple(size) for size in session._requests._of_size] == [(1, 1, 1)]
+    np.testing.assert_array_equal(session.run(lone[1]), logits)
+    np.testing.assert_array_equal(session.run(together(lone))[1], logits[0])
+    session.allocate(9)  # of which both graphs read the same blocks
+    assert generate_together(greedy_engine(session, num_blocks=9), prompts()[:1]) == before
+    session.close()
+
+
+def test_a_session_closes_while_that_graph_is_compiled(opened):
+    session, _ = opened(Type.Q4_1)
+    session.allocate(1)
+    assert session.warm()
+    session.close()
