@@ -148,6 +148,8 @@ def _end_at_sigterm() -> None:
     The handler raises nothing and takes no lock: it may interrupt the main thread anywhere, also while that
     starts a thread, which would never begin.
     """
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)  # a group of its own, without the program that started it
     reads, writes = os.pipe()
     Thread(target=_end_compilers, args=[reads], daemon=True).start()
 

@@ -147,6 +147,23 @@ def test_a_process_that_waits_for_another_ends(compiler):
     assert used() == ENGINES
 
 
+def test_a_process_that_is_ended_ends_no_other_of_the_program_that_started_it(compiler):
+    code = """
+import signal, subprocess, sys
+build = subprocess.Popen([sys.executable, "-m", "pipelines.host.kernel_build"], stdout=subprocess.PIPE)
+sys.stdin.read(1)
+build.send_signal(signal.SIGTERM)
+build.communicate()
+print(build.returncode)
+"""
+    compiler.hold()
+    command = [sys.executable, "-c", code]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as program:
+        until(lambda: compiler.calls)
+        assert program.communicate("e", timeout=PATIENCE_S)[0] == "1\n"
+
+
 def test_a_signal_that_interrupts_the_start_of_a_thread_ends_the_process(compiler):
     """It comes in the main thread while that has the lock which a started thread needs to begin."""
     code = """

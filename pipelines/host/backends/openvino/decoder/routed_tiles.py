@@ -195,18 +195,14 @@ def _weight(product: ov.Node) -> _TiledWeight | None:
     kind = codes.get_element_type().to_string()
     if kind not in BITS or len(codes.get_output_shape(0)) not in (3, 4):
         return None
-    if zeros is not None and zeros.get_output_size() and _is_middle(zeros, kind):
-        zeros = None
-    elif zeros is None and kind.startswith("u"):
+    if zeros is None and kind.startswith("u"):
         return None  # codes that are the weights themselves
+    if zeros is not None and np.prod(list(zeros.get_output_shape(0))) == 1:
+        middle = 0 if kind.startswith("i") else 1 << (BITS[kind] - 1)
+        if zeros.get_data(dtype=np.float32).item() != middle:
+            return None  # the kernels have a zero for each group, or the middle for all codes
+        zeros = None
     return _TiledWeight(codes, scales, zeros)
-
-
-def _is_middle(zeros: ov.Node, kind: str) -> bool:
-    """Whether it is one number for all codes, which those of the kernels have without zeros."""
-    middle = 0 if kind.startswith("i") else 1 << (BITS[kind] - 1)
-    size = int(np.prod(list(zeros.get_output_shape(0))))
-    return size == 1 and float(zeros.get_data(dtype=np.float32).item()) == middle
 
 
 def _is_axis(value: ov.Output, axis: int) -> bool:

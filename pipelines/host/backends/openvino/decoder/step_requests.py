@@ -7,7 +7,7 @@ That takes a tenth of a step of one token, so a graph is also compiled for that 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from pipelines.host.backends.openvino.decoder.device_properties import compile_f
 from pipelines.host.backends.openvino.decoder.request_inputs import RequestInputs
 from pipelines.host.backends.openvino.model.arrays import inference_of
 from pipelines.host.backends.openvino.model.lm_head import LOGITS_INPUT
+from pipelines.host.backends.openvino.model.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paging.paged_attention import last_line
 from pipelines.host.backends.openvino.paging.step_inputs import StepInputs
 from pipelines.host.contracts.device_errors import ModelError
@@ -52,34 +53,48 @@ class FixedModel:
     Weights that operators of the kernels have packed are those of the model; others are packed once more.
     """
 
-    def __init__(self, model: ov.Model, size: StepSize, device: str, properties: dict[str, Any]) -> None:
-        """`properties`: those that the model itself was compiled with."""
+    def __init__(
+        self,
+        model: ov.Model,
+        size: StepSize,
+        device: str,
+        properties: dict[str, Any],
+        files: Sequence[MappedFile] = (),
+    ) -> None:
+        """`properties`: those that the model itself was compiled with; `files`: what its weights are read
+        from.
+        """
         self.size = size
         self.compiled: ov.CompiledModel | None = None
         """None before it is ready, and where OpenVINO refuses the model in this size."""
-        self._model, self._device, self._properties = model, device, properties
+        self._model, self._files = model, files
+        self._device, self._properties = device, properties
         self._thread: Thread | None = None
+        self._is_wanted = True
 
     def is_ready(self) -> bool:
         """Whether it was compiled; begins with that, and waits a moment for its end."""
         if self._thread is None:
-            self._thread = Thread(target=self._compile, name="fixed-size", daemon=True)
+            self._thread = Thread(target=self._compile, name="fixed-size")
             self._thread.start()
         self._thread.join(MOMENT_S)
         return not self._thread.is_alive()
 
-    def wait(self) -> None:
-        """Wait for the end of what has begun."""
-        if self._thread is not None:
-            self._thread.join()
+    def drop(self) -> None:
+        """Nobody needs the model any more: what has begun takes seconds, is not waited for, and is let go."""
+        self._is_wanted = False
 
     def _compile(self) -> None:
         try:
-            self.compiled = compile_for(self._of_size(), self._device, self._properties)
+            fixed = self._of_size()
+            if self._is_wanted:
+                compiled = compile_for(fixed, self._device, self._properties)
+                self.compiled = compiled if self._is_wanted else None
         except (RuntimeError, ModelError) as error:
             log.info(
                 "OpenVINO has no graph for steps of %d tokens alone: %s", self.size.tokens, last_line(error)
             )
+        self._files = ()
 
     def _of_size(self) -> ov.Model:
         """A copy whose inputs of tokens, sequences and rows have the size; blocks of a sequence stay free."""
@@ -129,7 +144,7 @@ class StepRequests:
 
     def remove(self, size: StepSize) -> None:
         """Let steps of a size run as any others again."""
-        del self._of_size[size]
+        self._of_size.pop(size, None)
         self._last = self._any_size
 
     def set_tables(self, tables: Mapping[str, ov.Tensor]) -> None:

@@ -85,7 +85,7 @@ def _weight(outputs: ov.Output, rows: ov.Output, experts: int) -> ov.Output | No
 
 def _find_router(node: ov.Node) -> _FoundRouter | None:
     top = source_of(node.input_value(CHOSEN), "Convert")
-    if top.get_type_name() != "TopK" or not _is_best(top):
+    if top.get_type_name() != "TopK" or not _is_best(top) or not _are_places(node.input_value(CHOSEN)):
         return None
     weights, attributes = _weighting(node.input_value(WEIGHTS))
     ranked, scores, gathered = top.input_value(0), top.input_value(0), None
@@ -95,6 +95,8 @@ def _find_router(node: ov.Node) -> _FoundRouter | None:
         if (
             gathered.get_type_name() != "GatherElements"
             or source_of(gathered.input_value(1), "Convert") != top
+            or not _are_places(gathered.input_value(1))
+            or not _is_of_last(gathered.output(0))
         ):
             return None
         scores = gathered.input_value(0)
@@ -170,7 +172,9 @@ def _correction(ranked: ov.Output, scores: ov.Output) -> NDArray[np.float32] | N
         return None
     first, second = ranked.get_node().input_values()
     numbers = numbers_of(second) if first == scores else numbers_of(first) if second == scores else None
-    return None if numbers is None or numbers.size != numbers.shape[-1] else numbers.reshape(-1)
+    if numbers is None or not numbers.ndim or numbers.size != numbers.shape[-1]:
+        return None
+    return numbers.reshape(-1)
 
 
 def _is_best(top: ov.Node) -> bool:
@@ -181,9 +185,17 @@ def _is_best(top: ov.Node) -> bool:
     return bool(is_last and is_best and kind_of(top.input_value(1)) == "Constant")
 
 
-def _is_of_last(softmax: ov.Output) -> bool:
-    rank = len(softmax.get_partial_shape())
-    return softmax.get_node().get_attributes()["axis"] in (-1, rank - 1)
+def _are_places(value: ov.Output) -> bool:
+    """Whether a value of a TopK, perhaps converted, is its second output, where the best numbers are."""
+    while kind_of(value) == "Convert":
+        value = value.get_node().input_value(0)
+    return bool(value.get_index() == 1)
+
+
+def _is_of_last(value: ov.Output) -> bool:
+    """Whether the node that makes a value goes along its last axis."""
+    rank = len(value.get_partial_shape())
+    return value.get_node().get_attributes()["axis"] in (-1, rank - 1)
 
 
 def _is_read_by(value: ov.Output, readers: list[ov.Node]) -> bool:

@@ -112,6 +112,19 @@ def test_the_kernels_compute_them_from_the_constants_of_the_file(kernels, form, 
         np.testing.assert_array_equal(compiled(states[:count])[0], together[:count])
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1)])
+def test_one_zero_that_is_not_the_middle_is_left_to_openvino(kernels, shape):
+    def off_the_middle(*of_weight):
+        codes = ops.convert(ops.constant(RNG.integers(0, 255, of_weight).astype(np.uint8)), "f32")
+        zero = ops.convert(ops.constant(np.full(shape, 100, np.uint8)), "f32")
+        scales = ops.constant(np.full((*of_weight[:2], 1), 0.01, np.float32))
+        return ops.multiply(ops.subtract(codes, zero), scales)
+
+    model = mixture(ops.swish, off_the_middle)
+    assert route_tiles(model, kernels(2)) == 0
+    assert count_tiled(model) == 3
+
+
 def test_what_is_no_weighted_sum_is_left_to_openvino(kernels):
     model = mixture(ops.swish, watched=True)
     assert route_tiles(model, kernels(2)) == 0

@@ -6,6 +6,7 @@ The weights are those of GGUF files, the cache is f32.  transformers computes th
 from __future__ import annotations
 
 import re
+from threading import Event
 
 import numpy as np
 import pytest
@@ -14,11 +15,15 @@ from gguf_files import write_llama_like
 from greedy_batches import NUM_TOKENS, generate_together, greedy_engine
 from later import Later
 from lone_steps import step, together
+from patience import PATIENCE_S
 from test_gguf_logits import SIZES
 
 from pipelines.gguf.convert import convert
+from pipelines.host.backends.openvino.decoder import step_requests
 from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.host.backends.openvino.decoder.device_properties import compile_for
+from pipelines.host.backends.openvino.decoder.step_requests import StepRequest
 from pipelines.host.contracts.device_errors import ModelError
 from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.wire.sampling_params import SamplingParams
@@ -132,8 +137,47 @@ def test_steps_of_one_token_by_a_graph_of_their_own_give_the_same_logits(opened)
     session.close()
 
 
-def test_a_session_closes_while_that_graph_is_compiled(opened):
+def warm(session):
+    """Warm it up to its end."""
+    session.reserve(NUM_ROWS, NUM_ROWS)
+    session.allocate(1)
+    while session.warm():
+        pass
+
+
+@pytest.mark.parametrize("fault", ["raises", "differs"])
+def test_a_graph_of_their_own_that_fails_is_not_used(opened, monkeypatch, fault):
+    def infer(self, inputs, run=StepRequest.infer):
+        run(self, inputs)
+        if self is not session._requests._any_size:
+            if fault == "raises":
+                raise RuntimeError("no memory")
+            self.request.get_output_tensor(0).data[:] += 1
+
     session, _ = opened(Type.Q4_1)
+    monkeypatch.setattr(StepRequest, "infer", infer)
+    warm(session)
+    assert session._requests._of_size == {}
+    assert np.isfinite(session.run(step([7], 0, [0], [0]))).all()
+    session.close()
+
+
+def test_a_session_does_not_wait_for_that_graph_when_it_closes(opened, monkeypatch):
+    begun, may_end = Event(), Event()
+
+    def compiled(*arguments):
+        begun.set()
+        assert may_end.wait(PATIENCE_S)
+        return compile_for(*arguments)
+
+    session, _ = opened(Type.Q4_1)
+    monkeypatch.setattr(step_requests, "compile_for", compiled)
+    session.reserve(NUM_ROWS, NUM_ROWS)
     session.allocate(1)
     assert session.warm()
+    assert begun.wait(PATIENCE_S)
+    fixing = session._fixing
     session.close()
+    may_end.set()
+    fixing._thread.join(PATIENCE_S)
+    assert fixing.compiled is None

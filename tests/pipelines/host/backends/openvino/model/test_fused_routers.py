@@ -129,7 +129,14 @@ def squared(rng, outputs):
     return chosen, ops.multiply(best, best)
 
 
-@pytest.mark.parametrize("router", [smallest, squared])
+def raised(rng, outputs):
+    """Experts that are chosen by scores to all of which one number is added."""
+    scores = ops.sigmoid(outputs)
+    chosen = top(ops.add(scores, ops.constant(np.float32(0.5)))).output(1)
+    return chosen, ops.gather_elements(scores, chosen, 2)
+
+
+@pytest.mark.parametrize("router", [smallest, squared, raised])
 def test_another_router_is_left_to_openvino(kernels, router):
     library = kernels(2).library
     model = layer(router, library)
