@@ -20,7 +20,7 @@ class FileSum(NamedTuple):
 
 
 class Stopped(Exception):
-    """Nobody wants the sum any more."""
+    """The sum is not wanted any more."""
 
 
 def sum_of(path: Path, is_wanted: Callable[[], bool] = lambda: True) -> FileSum:

@@ -165,7 +165,7 @@ print(build.returncode)
 
 
 def test_a_signal_that_interrupts_the_start_of_a_thread_ends_the_process(compiler):
-    """It comes in the main thread while that has the lock which a started thread needs to begin."""
+    """The signal comes in the main thread while that has the lock which a started thread needs to begin."""
     code = """
 import os, signal, sys, threading
 from pipelines.host import kernel_build

@@ -15,12 +15,12 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
+from pipelines.host.backends.openvino.model.block_linears import BITS
 from pipelines.host.backends.openvino.model.experts_operator import LARGEST, OPERATOR, keep_types
 from pipelines.host.backends.openvino.model.graph_matching import kind_of, scalar_of, source_of
 from pipelines.host.backends.openvino.model.operator_library import LinearKernels
 from pipelines.onnx_format.experts_format import ACTIVATIONS
 
-BITS = {"u4": 4, "i4": 4, "u8": 8, "i8": 8}
 SHAPING = ("Reshape", "Convert")
 
 

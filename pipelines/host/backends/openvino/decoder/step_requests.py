@@ -73,7 +73,7 @@ class FixedModel:
         self._is_wanted = True
 
     def is_ready(self) -> bool:
-        """Whether it was compiled; begins with that, and waits a moment for its end."""
+        """Whether the compilation has ended; the first call begins it, each waits a moment for it."""
         if self._thread is None:
             self._thread = Thread(target=self._compile, name="fixed-size")
             self._thread.start()
@@ -81,7 +81,7 @@ class FixedModel:
         return not self._thread.is_alive()
 
     def drop(self) -> None:
-        """Nobody needs the model any more: what has begun takes seconds, is not waited for, and is let go."""
+        """The model is not needed any more: what has begun is not waited for, and its result let go."""
         self._is_wanted = False
 
     def _compile(self) -> None:
