@@ -23,7 +23,7 @@ SMOLLM2 := SmolLM2-135M-Instruct.Q4_1.gguf
 TESTED := $(VENV)/.compiled .venv-clients/.ready
 WHOLLY_TESTED := $(TESTED) $(MINILM)/model.safetensors
 SERVER := $(addprefix tests/server/,apis/generation base dialects http services)
-QUICK_TESTS := $(wildcard tests/test_*.py tests/ops/test_*.py) tests/graphs tests/pipelines/nodes tests/pipelines/host/engine $(SERVER)
+QUICK_TESTS := $(wildcard tests/test_*.py tests/ops/test_*.py) tests/graphs tests/pipelines/nodes tests/pipelines/inference/engine $(SERVER)
 # Environments are installed at once; lint begins when its own is there, beside the others and the tests.
 BESIDE_LINT := $(MAKE) --no-print-directory --jobs 3 lint pytest
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check

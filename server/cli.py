@@ -207,7 +207,7 @@ def check(folder: Path | None, run: bool, source: str | None) -> None:
     """
     if source and not run:
         raise click.UsageError("--source goes with --run")
-    from pipelines.host.backends.cpu_kernels import describe, kernel_library
+    from pipelines.inference.backends.cpu_kernels import describe, kernel_library
     from pipelines.loading.inspection import inspect
 
     folder = folder or _default_models()

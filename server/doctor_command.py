@@ -31,7 +31,7 @@ def doctor() -> None:
 
 def report() -> Iterator[tuple[str, str]]:
     """What a line is about, and what was found."""
-    from pipelines.host.backends.cpu_kernels import describe, describe_compiler
+    from pipelines.inference.backends.cpu_kernels import describe, describe_compiler
 
     yield "processor", _processor()
     for package, other in ENGINES.items():

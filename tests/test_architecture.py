@@ -12,7 +12,12 @@ ROOMS = ("deploy", "graphs", "ops", "pipelines", "server", "tools")
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 ROWS = re.findall(r"^\| `([\w/]+)` \| ([^|]+) \| ([^|]+) \|$", PAGE, re.MULTILINE)
 PROCESSES = {"worker", "engine host", "both", "master and worker", "command line", "data"}
-IN_ONE_PROCESS = {"pipelines/worker": "worker", "pipelines/host": "engine host", "server/apis": "worker"}
+IN_ONE_PROCESS = {
+    "pipelines/worker": "worker",
+    "pipelines/host": "engine host",
+    "pipelines/inference": "engine host",
+    "server/apis": "worker",
+}
 
 
 def folders():

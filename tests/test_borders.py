@@ -15,11 +15,14 @@ ROOMS = ("graphs", "ops", "pipelines", "server", "tools", "tests")
 
 # folder or module → what of ours it may import; a longer name wins over a shorter one
 SHARED = {"graphs", "pipelines.adapters", "pipelines.base", "pipelines.values", "pipelines.wire"}
-STEP_CONTRACTS = {"pipelines.host.contracts.step", "pipelines.host.contracts.encoder_batch"}
-BATCH_CHECKS = {"pipelines.host.engine.batching.text_checks"}
-OPENING = {"pipelines.host.backends.open_model", "pipelines.host.backends.registry"}  # and no backend
-IN_THE_HOST = SHARED | OPENING | {"ops", "pipelines.nodes", "pipelines.host.contracts"}
-IN_THE_HOST |= {"pipelines.host.engine", "pipelines.host.guides", "pipelines.host.sampling"}
+STEP_CONTRACTS = {"pipelines.inference.contracts.step", "pipelines.inference.contracts.encoder_batch"}
+BATCH_CHECKS = {"pipelines.inference.engine.batching.text_checks"}
+OPENING = {
+    "pipelines.inference.backends.open_model",
+    "pipelines.inference.backends.registry",
+}  # and no backend
+IN_THE_HOST = SHARED | OPENING | {"ops", "pipelines.nodes", "pipelines.inference.contracts"}
+IN_THE_HOST |= {"pipelines.inference.engine", "pipelines.inference.guides", "pipelines.inference.sampling"}
 ENGINE_NODE = IN_THE_HOST | {
     "pipelines.grammars",
     "pipelines.retrieval",
@@ -78,30 +81,51 @@ MAY_IMPORT = {
     | {"pipelines.nodes.speech", "pipelines.telemetry.request_trace", "pipelines.transcription"}
     | {"pipelines.worker"},
     # the engine host, from the ground up
+    "pipelines.inference.contracts": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.wire"}
+    | {"pipelines.inference.contracts"},
+    "pipelines.inference.backends": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.onnx_format"}
+    | {"pipelines.gguf.converted_files", "pipelines.inference.backends", "pipelines.inference.contracts"},
+    "pipelines.inference.backends.openvino.encoder.headless_decoder": {"ops", "pipelines.adapters"}
+    | {
+        "pipelines.inference.backends",
+        "pipelines.inference.contracts",
+        "pipelines.inference.engine.packed_parts",
+    },
+    "pipelines.inference.guides": {"pipelines.base", "pipelines.grammars", "pipelines.wire"}
+    | {"pipelines.inference.contracts", "pipelines.inference.guides"},
+    "pipelines.inference.engine.speculation": {"ops", "pipelines.base", "pipelines.wire"}
+    | {"pipelines.inference.contracts", "pipelines.inference.engine.speculation"},
+    "pipelines.inference.sampling": {
+        "ops",
+        "pipelines.base",
+        "pipelines.wire",
+        "pipelines.inference.contracts",
+    }
+    | {"pipelines.inference.engine.speculation", "pipelines.inference.sampling"},
+    "pipelines.inference.engine": {
+        "ops",
+        "pipelines.adapters",
+        "pipelines.base",
+        "pipelines.inference.contracts",
+    }
+    | {"pipelines.inference.engine", "pipelines.inference.sampling", "pipelines.telemetry", "pipelines.wire"},
+    "pipelines.inference.engine.batching.tensor_engine": SHARED
+    | {"pipelines.inference.contracts", "pipelines.inference.engine", "pipelines.telemetry"},
     "pipelines.host": SHARED
-    | {"ops", "pipelines.host", "pipelines.loading", "pipelines.nodes", "pipelines.repository"}
+    | {
+        "ops",
+        "pipelines.host",
+        "pipelines.inference",
+        "pipelines.loading",
+        "pipelines.nodes",
+        "pipelines.repository",
+    }
     | {"pipelines.telemetry"},
-    "pipelines.host.contracts": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.wire"}
-    | {"pipelines.host.contracts"},
-    "pipelines.host.backends": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.onnx_format"}
-    | {"pipelines.gguf.converted_files", "pipelines.host.backends", "pipelines.host.contracts"},
-    "pipelines.host.backends.openvino.encoder.headless_decoder": {"ops", "pipelines.adapters"}
-    | {"pipelines.host.backends", "pipelines.host.contracts", "pipelines.host.engine.packed_parts"},
-    "pipelines.host.guides": {"pipelines.base", "pipelines.grammars", "pipelines.wire"}
-    | {"pipelines.host.contracts", "pipelines.host.guides"},
-    "pipelines.host.engine.speculation": {"ops", "pipelines.base", "pipelines.wire"}
-    | {"pipelines.host.contracts", "pipelines.host.engine.speculation"},
-    "pipelines.host.sampling": {"ops", "pipelines.base", "pipelines.wire", "pipelines.host.contracts"}
-    | {"pipelines.host.engine.speculation", "pipelines.host.sampling"},
-    "pipelines.host.engine": {"ops", "pipelines.adapters", "pipelines.base", "pipelines.host.contracts"}
-    | {"pipelines.host.engine", "pipelines.host.sampling", "pipelines.telemetry", "pipelines.wire"},
-    "pipelines.host.engine.batching.tensor_engine": SHARED
-    | {"pipelines.host.contracts", "pipelines.host.engine", "pipelines.telemetry"},
     # worker and engine host in one process
     "pipelines.local": {"graphs", "pipelines"},
     # the server, from the ground up
     "server": {*BELOW_APIS, "graphs", "server"},
-    "server.base": {"pipelines.base", "pipelines.host.backends.registry", "pipelines.telemetry"}
+    "server.base": {"pipelines.base", "pipelines.inference.backends.registry", "pipelines.telemetry"}
     | {"pipelines.wire", "server.base"},
     "server.schema": {"pipelines.base", "server.base", "server.schema"},
     "server.sqlite": {"pipelines.base", "server.base", "server.sqlite"},
@@ -133,7 +157,7 @@ MAY_IMPORT = {
 """Module or folder → what it and all below it may import; the longest name counts."""
 KNOWS_THE_TYPES_OF = {
     "server.services": {"server.apis", "server.media", "server.status", "server.traces"},
-    "pipelines.host.contracts": {"pipelines.host.engine.sequences"},
+    "pipelines.inference.contracts": {"pipelines.inference.engine.sequences"},
 }
 """What it may import besides where only types are checked."""
 HEAVY = {"torch", "transformers", "optimum"}
@@ -277,6 +301,27 @@ def test_folders_stand_on_floors(room):
         print(f"{number:3} {' '.join(floor)}")
 
 
+def test_the_rooms_of_pipelines_stand_in_the_order_of_the_documented_table():
+    """Each imports at run time only from those above it in docs/architecture.md."""
+    rows = re.findall(
+        r"^\| `pipelines/(\w+)` \|", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE
+    )
+    upwards = {
+        f"{module} imports {name}"
+        for module, names in import_graph(at_run_time=True).items()
+        for name in names
+        if inside(module, {"pipelines"})
+        and inside(name, {"pipelines"})
+        and _row(name, rows) > _row(module, rows)
+    }
+    assert upwards == set()
+
+
+def _row(module, rows):
+    """The row of a module's room; the package itself is below all of them."""
+    return rows.index(module.split(".")[1]) if module != "pipelines" else len(rows)
+
+
 def test_circles_are_found():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "e"}, "e": {"d"}}
     assert circles(graph) == [["b", "c"], ["d", "e"]]
@@ -295,7 +340,7 @@ def test_only_backends_import_an_engine():
     found = {
         module
         for module, path in modules()
-        if not inside(module, {"pipelines.host.backends", "ops.cuda", "tools"})
+        if not inside(module, {"pipelines.inference.backends", "ops.cuda", "tools"})
         and any(name.split(".")[0] in ENGINES for name in imports(path))
     }
     assert found == set()
@@ -337,7 +382,7 @@ def test_a_decoder_of_openvinos_own_form_is_opened_without_onnx():
     import sys
 
     code = (
-        "import sys, pipelines.host.__main__, pipelines.host.backends.openvino.prepared.prepared_decoder\n"
+        "import sys, pipelines.host.__main__, pipelines.inference.backends.openvino.prepared.prepared_decoder\n"
         "print([name for name in ('onnx', 'onnx_ir', 'sympy', 'onnxruntime') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

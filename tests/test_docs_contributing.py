@@ -22,8 +22,8 @@ FIELDS = r"^class {}\b.*?\n(?=    \w+: (?!ClassVar))"
 EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 TESTS = (
     "tests/pipelines/nodes/text/test_trim.py",
-    "tests/pipelines/host/sampling/test_top_a.py",
-    "tests/pipelines/host/backends/fixed/test_fixed_decoder.py",
+    "tests/pipelines/inference/sampling/test_top_a.py",
+    "tests/pipelines/host/test_fixed_decoder.py",
     "tests/server/test_tasks.py",
     "tests/server/apis/acme/test_acme_api.py",
     "tests/pipelines/nodes/text/parsers/test_acme.py",

@@ -18,8 +18,11 @@ from tools.lab.reference.gguf import MODELS, TABLES, with_tables
 ROOT = Path(__file__).parents[1]
 PAGES = ("docs/quickstart.md", "docs/vision.md")
 COMPARED = (
-    *(f"tests/pipelines/host/backends/test_gguf_{name}.py" for name in ("logits", "families", "hybrids")),
-    "tests/pipelines/host/backends/test_gguf_recorded.py",
+    *(
+        f"tests/pipelines/inference/backends/test_gguf_{name}.py"
+        for name in ("logits", "families", "hybrids")
+    ),
+    "tests/pipelines/inference/backends/test_gguf_recorded.py",
     "tests/fixtures/gguf_files.py",
     "tests/fixtures/gguf_hybrids.py",
     "tests/fixtures/gguf_vision.py",

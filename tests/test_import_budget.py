@@ -28,7 +28,7 @@ CHAT_NODES = (
 )
 CHAT = "import server.apis.generation.chat_endpoint"
 HOST = f"""
-import pipelines.host.__main__, pipelines.host.backends.openvino.open_decoder
+import pipelines.host.__main__, pipelines.inference.backends.openvino.open_decoder
 from pipelines.nodes import VOCABULARY
 [VOCABULARY[name] for name in {CHAT_NODES}]
 """
@@ -73,4 +73,4 @@ def test_the_endpoint_of_chats_knows_no_other_family_and_no_engine():
     others = ("audio", "pooling", "speech", "tensors", "voice")
     families = {"batches", "kserve", "messages", "pooling", "realtime", "responses", "speech", "voice"}
     foreign = [f"pipelines.nodes.{name}" for name in others] + [f"server.apis.{name}" for name in families]
-    assert [name for name in modules if name.startswith((*foreign, "pipelines.host.engine"))] == []
+    assert [name for name in modules if name.startswith((*foreign, "pipelines.inference.engine"))] == []

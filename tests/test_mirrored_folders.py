@@ -20,6 +20,7 @@ WHOLE_SERVERS = {
 }
 """Folders of tests that belong to no one folder of the product → what they hold."""
 TESTED_IN = {
+    "pipelines/inference/contracts": "tests/pipelines/inference/engine",
     "pipelines/nodes/entities": "tests/server/apis/pooling",
     "pipelines/nodes/retrieval": "tests/server/apis/retrieval",
     "pipelines/nodes/retrieval/body": "tests/server/apis/retrieval",

@@ -34,7 +34,7 @@ def test_rooms_and_units_are_there(folder):
         ("tests/test_borders.py", "tests"),
         ("tests/server/apis/pooling/test_rerank.py", "tests/server"),
         ("tests/pipelines/host/test_calls.py", "tests/pipelines/host"),
-        ("tests/pipelines/host/engine/beam/test_beams.py", "tests/pipelines/host/engine"),
+        ("tests/pipelines/inference/engine/beam/test_beams.py", "tests/pipelines/inference/engine"),
     ],
 )
 def test_a_test_counts_for_the_innermost_room(file, room):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 
-from pipelines.host.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
-from pipelines.host.backends.openvino.open_decoder import settings_of
-from pipelines.host.backends.registry import CPU, DECODERS
-from pipelines.host.contracts.decoder_settings import DecoderSettings
-from pipelines.host.contracts.device_errors import ModelError
+from pipelines.inference.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
+from pipelines.inference.backends.openvino.open_decoder import settings_of
+from pipelines.inference.backends.registry import CPU, DECODERS
+from pipelines.inference.contracts.decoder_settings import DecoderSettings
+from pipelines.inference.contracts.device_errors import ModelError
 from pipelines.repository.model_folders import ModelFolder, scan
 from tools.run_check import decoders
 

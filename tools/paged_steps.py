@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.contracts.decoder_contract import DecoderSession
-from pipelines.host.contracts.step import CrossAttention, Step
-from pipelines.host.engine.packed_parts import PromptPart, packed_step
-from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
+from pipelines.inference.contracts.decoder_contract import DecoderSession
+from pipelines.inference.contracts.step import CrossAttention, Step
+from pipelines.inference.engine.packed_parts import PromptPart, packed_step
+from pipelines.inference.engine.sequences.prompt_embeds import PromptEmbeds
 
 MAX_FRAMES = 50
 """The most frames of an encoder that prompts attend to."""

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphs.graph import Binding
-from pipelines.host.backends.declared_attention import reaches
-from pipelines.host.backends.model_config import read_config
-from pipelines.host.backends.open_model import open_decoder
-from pipelines.host.contracts.decoder_contract import DecoderSession
-from pipelines.host.contracts.device_errors import ModelError
+from pipelines.inference.backends.declared_attention import reaches
+from pipelines.inference.backends.model_config import read_config
+from pipelines.inference.backends.open_model import open_decoder
+from pipelines.inference.contracts.decoder_contract import DecoderSession
+from pipelines.inference.contracts.device_errors import ModelError
 from pipelines.loading.load import BuildError, checked_graph
 from pipelines.nodes.generation.body.model import DecoderConfig, Model
 from pipelines.repository.model_folders import ModelFolder, scan

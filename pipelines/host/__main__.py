@@ -19,15 +19,15 @@ from pathlib import Path
 
 from pipelines.host.adapters.adapter_discovery import AdapterFinder
 from pipelines.host.announce import announce
-from pipelines.host.backends.host_memory import default_cache_bytes, limit_default_caches
 from pipelines.host.background_build import start_build
-from pipelines.host.contracts.device_errors import DeviceLost
 from pipelines.host.first_run.new_models import builder
 from pipelines.host.host import Host
 from pipelines.host.models.loader import ModelSource
 from pipelines.host.models.prefix_files import PrefixFiles
 from pipelines.host.models.process_death import die_with_parent
 from pipelines.host.models.residents import MemoryLimits
+from pipelines.inference.backends.host_memory import default_cache_bytes, limit_default_caches
+from pipelines.inference.contracts.device_errors import DeviceLost
 from pipelines.repository.model_folders import scan
 from pipelines.telemetry import metrics, processes
 from pipelines.wire.lora_modules import parse_module

@@ -6,8 +6,7 @@ import logging
 import threading
 
 from ops.cpu.build import CompileError, find_compiler
-from pipelines.host.backends.cpu_kernels import AUTO, describe, runs_here, setting
-from pipelines.host.kernel_build import missing
+from pipelines.inference.backends.cpu_kernels import AUTO, describe, runs_here, setting
 
 log = logging.getLogger("braid.host")
 
@@ -23,7 +22,8 @@ def start_build(device: str | None) -> None:
 
 def _build() -> None:
     """Log what is done and what came of it.  The thread lives as long as the process that compiles."""
-    from pipelines.host.backends.kernel_process import BUSY, compile_kernels
+    from pipelines.host.kernel_build import missing
+    from pipelines.inference.backends.kernel_process import BUSY, compile_kernels
 
     compiler = find_compiler()
     try:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, get_args
 from weakref import WeakKeyDictionary
 
-from pipelines.host.engine.interface.engine_contract import Engine
 from pipelines.host.models.in_flight import Calls
 from pipelines.host.models.instances import ModelInstances
+from pipelines.inference.engine.interface.engine_contract import Engine
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.engine_view import (
     HISTORY_PERIOD_S,

@@ -10,12 +10,12 @@ from typing import Any, cast
 import psutil
 from msgspec.structs import replace
 
-from pipelines.host.engine.interface.engine_contract import Identity
 from pipelines.host.histories import Histories
 from pipelines.host.models.in_flight import Calls, InFlightCall, Key
 from pipelines.host.models.instances import ModelInstance, ModelInstances
 from pipelines.host.recent_phases import RecentPhases
 from pipelines.host.worker_messages import HostFacts
+from pipelines.inference.engine.interface.engine_contract import Identity
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.last_requests import LastRequests
 from pipelines.wire.engine_view import (

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.host.engine.batching.threaded_engine import wait_for_threads
 from pipelines.host.host import Host
 from pipelines.host.models.loader import ModelSource
 from pipelines.host.models.residents import MemoryLimits
+from pipelines.inference.engine.batching.threaded_engine import wait_for_threads
 from pipelines.wire.client import EngineClient
 from pipelines.wire.listener import InProcessListener
 from pipelines.wire.messages import Status

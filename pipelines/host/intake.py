@@ -18,21 +18,21 @@ from pipelines.adapters.weights import BASE
 from pipelines.base.errors import EngineError, RequestError, Unavailable
 from pipelines.host.adapter_calls import AdapterCalls
 from pipelines.host.adapters.registry import AdapterRegistry
-from pipelines.host.contracts.guide import GuideMaker
-from pipelines.host.engine.interface.engine_contract import (
+from pipelines.host.metrics_publisher import Publisher
+from pipelines.host.models.in_flight import Calls, InFlightCall, Key
+from pipelines.host.models.instances import ModelInstance, ModelInstances
+from pipelines.host.models.model import HostModel
+from pipelines.host.outgoing import inferred, refusal, update_of
+from pipelines.inference.contracts.guide import GuideMaker
+from pipelines.inference.engine.interface.engine_contract import (
     EngineKind,
     GenerationRequest,
     Result,
     SteppedEngine,
     TensorRequest,
 )
-from pipelines.host.engine.interface.outputs import aborted_output
-from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
-from pipelines.host.metrics_publisher import Publisher
-from pipelines.host.models.in_flight import Calls, InFlightCall, Key
-from pipelines.host.models.instances import ModelInstance, ModelInstances
-from pipelines.host.models.model import HostModel
-from pipelines.host.outgoing import inferred, refusal, update_of
+from pipelines.inference.engine.interface.outputs import aborted_output
+from pipelines.inference.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.listener import Inbox, Listener, Peer
 from pipelines.wire.messages import Abort, Cancelled, CancelRequest, Frame, Inferred

@@ -33,8 +33,8 @@ from ops.cpu.build import (
     release,
 )
 from pipelines.base.cache_folder import appearing, is_left, is_unfinished, unfinished
-from pipelines.host.backends.cpu_kernels import entry_name, folder, is_usable, wheel_library
 from pipelines.host.models.process_death import die_with_parent
+from pipelines.inference.backends.cpu_kernels import entry_name, folder, is_usable, wheel_library
 
 LOCK, REFUSED = ".lock", ".refused"
 """The file that the working process has locked, and the suffix of notes of what a compiler refused."""
@@ -145,30 +145,28 @@ def _sweep() -> None:
 def _end_at_sigterm() -> None:
     """At SIGTERM the compilers end, by which this process does, and `unfinished` removes what they wrote.
 
-    The handler raises nothing and takes no lock: it may interrupt the main thread anywhere, also while that
-    starts a thread, which would never begin.
+    Python's handlers wait for the main thread, which a signal to another thread does not wake, nor one that
+    comes just before it waits for a compiler.  So the interpreter writes the signal's number to a pipe.
     """
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)  # a group of its own, without the program that started it
     reads, writes = os.pipe()
+    os.set_blocking(writes, False)
     Thread(target=_end_compilers, args=[reads], daemon=True).start()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, _stay)
-        os.write(writes, b"e")
-
-    signal.signal(signal.SIGTERM, end)
+    signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, _stay)
 
 
 def _stay(number: int, frame: FrameType | None) -> None:
-    """Do nothing at a further signal.  Compilers would inherit SIG_IGN, but not this handler."""
+    """Do nothing in the main thread.  Compilers would inherit SIG_IGN, but not this handler."""
 
 
 def _end_compilers(reads: int) -> None:
-    """Once something can be read, end the compilers of this process group until the process has ended: its
-    threads may start another.
+    """Once SIGTERM comes, end the compilers of this process group until the process has ended: its threads
+    may start another.
     """
-    os.read(reads, 1)
+    while signal.SIGTERM not in os.read(reads, 1):
+        pass
     _ends.set()
     while True:
         os.killpg(0, signal.SIGTERM)

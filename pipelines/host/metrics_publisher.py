@@ -10,10 +10,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pipelines.host.adapters.adapter_cache import AdapterPlaces
-from pipelines.host.engine.batching.threaded_engine import ThreadedEngine
-from pipelines.host.engine.interface.engine_contract import Engine
 from pipelines.host.models.in_flight import Calls
 from pipelines.host.models.instances import ModelInstances
+from pipelines.inference.engine.batching.threaded_engine import ThreadedEngine
+from pipelines.inference.engine.interface.engine_contract import Engine
 from pipelines.telemetry import metric_files, metrics
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.metric_names import CacheShape, LoraLoad

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 
 from pipelines.base.errors import BraidError, EngineError
-from pipelines.host.engine.interface.engine_contract import Result
-from pipelines.host.engine.interface.outputs import Output
+from pipelines.inference.engine.interface.engine_contract import Result
+from pipelines.inference.engine.interface.outputs import Output
 from pipelines.wire.messages import Frame, Inferred, TokenUpdate
 from pipelines.wire.tensor_codec import pack
 from pipelines.wire.token_piece import TokenPiece

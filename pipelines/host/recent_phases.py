@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pipelines.host.engine.interface.engine_contract import Engine
+from pipelines.inference.engine.interface.engine_contract import Engine
 from pipelines.telemetry.step_profile import KindSums
 from pipelines.wire.engine_view import RECENT_S, PhaseTimes
 

@@ -6,12 +6,12 @@ import logging
 from collections import defaultdict
 from typing import Any, cast
 
-from pipelines.host.engine.interface.engine_contract import Engine, SteppedEngine
-from pipelines.host.engine.interface.outputs import Output
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.models.in_flight import Calls, Key
 from pipelines.host.models.instances import ModelInstance
 from pipelines.host.outgoing import frames, refusal, update_of
+from pipelines.inference.engine.interface.engine_contract import Engine, SteppedEngine
+from pipelines.inference.engine.interface.outputs import Output
 from pipelines.wire.listener import Listener, Peer
 from pipelines.wire.messages import TokenUpdate
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from graphs.graph import Binding
-from pipelines.host.contracts.decoder_contract import DecoderSession
-from pipelines.host.contracts.encoder_contract import EncoderSession
-from pipelines.host.contracts.guide import GuideMaker
-from pipelines.host.engine.batching.threaded_engine import ThreadedEngine
-from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.sampling.step_context import StepContext
+from pipelines.inference.contracts.decoder_contract import DecoderSession
+from pipelines.inference.contracts.encoder_contract import EncoderSession
+from pipelines.inference.contracts.guide import GuideMaker
+from pipelines.inference.engine.batching.threaded_engine import ThreadedEngine
+from pipelines.inference.engine.generation_engine import GenerationEngine
+from pipelines.inference.sampling.step_context import StepContext
 from pipelines.nodes.line import Line
 from pipelines.telemetry.step_profile import StepProfile
 from pipelines.wire.sampling_params import SamplingParams

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from pipelines.host.backends.registry import devices_of_all
+from pipelines.inference.backends.registry import devices_of_all
 from pipelines.wire.lora_modules import parse_module
 from server.base.api_names import API_NAMES
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from pipelines.host.engine.batching.text_checks import MAX_ANSWER_VALUES
+from pipelines.inference.engine.batching.text_checks import MAX_ANSWER_VALUES
 from pipelines.requests.fields import known_fields as generation
 from pipelines.requests.fields.known_fields import NONE, Refused
 from pipelines.requests.pooling.embedding import MAX_IN_HEADER

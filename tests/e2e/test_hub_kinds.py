@@ -18,7 +18,7 @@ from voice_models import write_voice
 
 pytestmark = pytest.mark.breadth
 
-GENAI = Path(__file__).parents[1] / "pipelines/host/backends/recorded/genai-tiny/llama"
+GENAI = Path(__file__).parents[1] / "pipelines/inference/backends/recorded/genai-tiny/llama"
 MINILM_NAME = "sentence-transformers/all-MiniLM-L6-v2"
 TEXTS = ["How far away is the moon?", "The moon is 384,000 kilometres away.", "Dough rises by yeast."]
 

@@ -14,7 +14,7 @@ from server_process import ROOT, ServerProcess
 from tokenizers import Tokenizer
 
 from pipelines.gguf.convert import convert
-from pipelines.host.backends.openvino.model.inference_type import inference_type
+from pipelines.inference.backends.openvino.model.inference_type import inference_type
 from tools.lab.first_tokens.__main__ import WAYS
 from tools.paged_steps import Prompt, prompt_logits
 

@@ -15,8 +15,8 @@ from server_process import ROOT, ServerProcess
 from tiny_whisper import frames_of
 from whisper_decoders import write_tiny_whisper
 
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.nodes.audio.decoding import decode_audio
 from tools.export.speech.whisper_folder import read_whisper
 from tools.lab.bench.speech.clips import PIECES, write_wav

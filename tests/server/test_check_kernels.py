@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner
 
-from pipelines.host.backends import cpu_kernels
+from pipelines.inference.backends import cpu_kernels
 from server.cli import main
 
 

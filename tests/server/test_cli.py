@@ -21,7 +21,7 @@ def run(monkeypatch, tmp_path):
     for name in [name for name in os.environ if name.startswith("BRAID_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("BRAID_MODELS", str(tmp_path))
-    monkeypatch.setattr("pipelines.host.backends.cpu_kernels.kernel_library", lambda engine: None)
+    monkeypatch.setattr("pipelines.inference.backends.cpu_kernels.kernel_library", lambda engine: None)
     return lambda *arguments: CliRunner().invoke(cli.main, [str(each) for each in arguments])
 
 

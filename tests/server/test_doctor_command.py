@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from pipelines.host.backends import cpu_kernels
+from pipelines.inference.backends import cpu_kernels
 from server import doctor_command
 from server.cli import main
 

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.paging.sparse_prefill import RetainedContext
-from pipelines.host.contracts.step import Step
-from pipelines.host.engine.packed_parts import PromptPart, packed_step
+from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.inference.backends.openvino.paging.sparse_prefill import RetainedContext
+from pipelines.inference.contracts.step import Step
+from pipelines.inference.engine.packed_parts import PromptPart, packed_step
 from tools.logit_distance import log_softmax
 
 README = Path(__file__).parents[2] / "README.md"

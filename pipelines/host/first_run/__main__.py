@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TextIO
 
 from pipelines.base.load_progress import watched
-from pipelines.host.backends import cpu_kernels
 from pipelines.host.first_run.new_models import OPENED, RUNNING, NewModel
 from pipelines.host.first_run.run_once import run_once
 from pipelines.host.models.model import build_for_host
 from pipelines.host.models.process_death import die_with_parent
+from pipelines.inference.backends import cpu_kernels
 from pipelines.loading.load import BuildError, graphs_from
 from pipelines.loading.request_lines import check_request_lines
 

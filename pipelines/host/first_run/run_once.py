@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from pipelines.base.element_types import DTYPES
 from pipelines.base.errors import RequestError
-from pipelines.host.engine.batching.batch_engine import BatchEngine
-from pipelines.host.engine.batching.tensor_engine import CannotJoin, TensorEngine
-from pipelines.host.engine.batching.threaded_engine import ThreadedEngine
-from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.interface.engine_contract import GenerationRequest, Result, TensorRequest
 from pipelines.host.models.model import HostModel
+from pipelines.inference.engine.batching.batch_engine import BatchEngine
+from pipelines.inference.engine.batching.tensor_engine import CannotJoin, TensorEngine
+from pipelines.inference.engine.batching.threaded_engine import ThreadedEngine
+from pipelines.inference.engine.generation_engine import GenerationEngine
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest, Result, TensorRequest
 from pipelines.loading.load import BuildError
 from pipelines.wire.sampling_params import SamplingParams
 

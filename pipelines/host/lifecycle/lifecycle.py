@@ -11,7 +11,6 @@ from typing import Any
 
 from pipelines.base.errors import BraidError, Unavailable
 from pipelines.base.garbage_collection import freeze_objects
-from pipelines.host.backends.host_memory import limit_default_caches
 from pipelines.host.lifecycle.followers import Followers
 from pipelines.host.lifecycle.residency import Residency
 from pipelines.host.lifecycle.residency_decisions import (
@@ -27,6 +26,7 @@ from pipelines.host.models.instances import ModelInstances
 from pipelines.host.models.loader import Loader
 from pipelines.host.models.model import HostModel
 from pipelines.host.models.residents import MemoryLimits, Terms
+from pipelines.inference.backends.host_memory import limit_default_caches
 from pipelines.repository.files.report import notes_of
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.telemetry import metrics

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import Any
 
 from graphs.graph import Binding
-from pipelines.host.contracts.decoder_contract import DecoderSession, RoutesExperts
-from pipelines.host.contracts.encoder_contract import EncoderSession
 from pipelines.host.models.mapped_weights import MappedWeights
+from pipelines.inference.contracts.decoder_contract import DecoderSession, RoutesExperts
+from pipelines.inference.contracts.encoder_contract import EncoderSession
 from pipelines.nodes.body_interface import (
     Drafting,
     Guiding,

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphs.graph import Binding
-from pipelines.host.engine.batching.batch_engine import BatchEngine
-from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.interface.engine_contract import Engine
-from pipelines.host.engine.interface.submission_checks import Limits
+from pipelines.inference.engine.batching.batch_engine import BatchEngine
+from pipelines.inference.engine.generation_engine import GenerationEngine
+from pipelines.inference.engine.interface.engine_contract import Engine
+from pipelines.inference.engine.interface.submission_checks import Limits
 from pipelines.loading.load import BuildError, problem_of
 
 HOLDING = ("scheduler", "batcher")

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.adapters.registry import RegisteredAdapter
-from pipelines.host.engine.interface.engine_contract import Engine, Identity
 from pipelines.host.models.instances import ModelInstance
+from pipelines.inference.engine.interface.engine_contract import Engine, Identity
 from pipelines.wire.engine_view import is_own
 from pipelines.wire.listener import Peer
 from pipelines.wire.requests import NO_ORIGIN, Origin

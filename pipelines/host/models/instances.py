@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from pipelines.base.errors import ModelNotFound, Unavailable
 from pipelines.host.adapters.adapter_cache import AdapterPlaces
-from pipelines.host.contracts.tensor_contract import TensorPort
 from pipelines.host.models.model import HostModel
+from pipelines.inference.contracts.tensor_contract import TensorPort
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import Snapshot
 from pipelines.wire.listener import Peer

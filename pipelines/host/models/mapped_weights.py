@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ops.cpu.build import operators
 from pipelines.base.errors import EngineError
-from pipelines.host.backends.cpu_kernels import kernel_library
+from pipelines.inference.backends.cpu_kernels import kernel_library
 from pipelines.repository.snapshot import WEIGHT_SUFFIXES
 
 log = logging.getLogger("braid.host")

@@ -10,15 +10,15 @@ from graphs.compose import Graphs, GraphSource
 from graphs.graph import Binding
 from pipelines.base.errors import RequestError
 from pipelines.host.adapters.adapter_discovery import AdapterFit
-from pipelines.host.engine.batching.batch_engine import BatchEngine
-from pipelines.host.engine.batching.tensor_engine import TensorEngine
-from pipelines.host.engine.batching.threaded_engine import ThreadedEngine
-from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.interface.engine_contract import Engine, EngineKind
 from pipelines.host.models.body import LiveBody
 from pipelines.host.models.context_checks import check_contexts, held_lines
 from pipelines.host.models.mapped_weights import MappedWeights, survive_cut_files
 from pipelines.host.models.prefix_files import PrefixFiles
+from pipelines.inference.engine.batching.batch_engine import BatchEngine
+from pipelines.inference.engine.batching.tensor_engine import TensorEngine
+from pipelines.inference.engine.batching.threaded_engine import ThreadedEngine
+from pipelines.inference.engine.generation_engine import GenerationEngine
+from pipelines.inference.engine.interface.engine_contract import Engine, EngineKind
 from pipelines.loading.load import BuildError, Resources, checked_graph, graphs_from, live_nodes, problem_of
 from pipelines.nodes.body_interface import StartsEngine
 from pipelines.repository.model_folders import ModelFolder
@@ -27,9 +27,9 @@ from pipelines.wire.address import EngineAddress
 if TYPE_CHECKING:
     from pipelines.adapters.weights import HoldsAdapters
     from pipelines.base.prepared_models import PreparedModels
-    from pipelines.host.contracts.decoder_contract import DecoderSession
-    from pipelines.host.contracts.guide import GuideMaker
-    from pipelines.host.contracts.tensor_contract import TensorPort
+    from pipelines.inference.contracts.decoder_contract import DecoderSession
+    from pipelines.inference.contracts.guide import GuideMaker
+    from pipelines.inference.contracts.tensor_contract import TensorPort
     from pipelines.nodes.adapters_config import AdaptersConfig
     from pipelines.wire.sampling_params import SamplingParams
 

@@ -12,8 +12,8 @@ from graphs.errors import GraphError
 from graphs.keep_alive import keep_alive_s
 from graphs.node import LARGEST
 from graphs.read import read
-from pipelines.host.backends.host_memory import default_cache_bytes
 from pipelines.host.models.residents import GB, Terms
+from pipelines.inference.backends.host_memory import default_cache_bytes
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import WEIGHT_SUFFIXES
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pipelines.base.cache_folder import default_cache
 from pipelines.base.digests import digest
-from pipelines.host.backends.cpu_kernels import digests as kernel_digests
-from pipelines.host.backends.registry import libraries
+from pipelines.inference.backends.cpu_kernels import digests as kernel_digests
+from pipelines.inference.backends.registry import libraries
 
 log = logging.getLogger("braid.host")
 

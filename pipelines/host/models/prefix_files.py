@@ -17,25 +17,25 @@ from graphs.graph import Binding
 from pipelines.base.cache_folder import default_cache
 from pipelines.base.code_digest import code_digest
 from pipelines.base.digests import digest
-from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.kv_cache.cache_size import GIB
-from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
-from pipelines.host.engine.kv_cache.prefix_file.slot_file import (
+from pipelines.host.models.body import LiveBody
+from pipelines.host.models.passed_models import folder_digest
+from pipelines.inference.engine.generation_engine import GenerationEngine
+from pipelines.inference.engine.kv_cache.cache_size import GIB
+from pipelines.inference.engine.kv_cache.prefix_file.prefix_file import PrefixFile
+from pipelines.inference.engine.kv_cache.prefix_file.slot_file import (
     SlotFile,
     read_facts,
     remove_file,
     slots_within,
 )
-from pipelines.host.engine.kv_cache.stored_prefixes import MIN_TOKENS
-from pipelines.host.engine.sequences.policy import blocks_for
-from pipelines.host.models.body import LiveBody
-from pipelines.host.models.passed_models import folder_digest
+from pipelines.inference.engine.kv_cache.stored_prefixes import MIN_TOKENS
+from pipelines.inference.engine.sequences.policy import blocks_for
 from pipelines.nodes.body_interface import HasDecoder
 from pipelines.nodes.generation.scheduler import CacheConfig, Scheduler
 from pipelines.repository.model_folders import ModelFolder
 
 if TYPE_CHECKING:
-    from pipelines.host.contracts.decoder_contract import DecoderSession
+    from pipelines.inference.contracts.decoder_contract import DecoderSession
 
 log = logging.getLogger("braid.host")
 
@@ -51,13 +51,13 @@ FACTS = (
 )
 """The facts that a session says of itself and that its blocks depend on."""
 COMPUTES = (
-    "pipelines.host.backends",
-    "pipelines.host.contracts",
+    "pipelines.inference.backends",
+    "pipelines.inference.contracts",
     "pipelines.onnx_format",
     "pipelines.adapters",
     "pipelines.gguf",
-    "pipelines.host.engine.kv_cache.adapter_keys",
-    "pipelines.host.engine.kv_cache.prefix_digests",
+    "pipelines.inference.engine.kv_cache.adapter_keys",
+    "pipelines.inference.engine.kv_cache.prefix_digests",
     "ops",
 )
 """Modules that decide what is in a block, and by which digest it is found."""

@@ -15,7 +15,7 @@ from pydantic import Field
 from graphs.errors import listed
 from graphs.node import BodyContract, FilePath, Node
 from pipelines.base.errors import EngineError, RequestError
-from pipelines.host.engine.batching.tensor_engine import TensorEngine
+from pipelines.inference.engine.batching.tensor_engine import TensorEngine
 from pipelines.nodes.entities.span_search import SpanSearch, find_spans
 from pipelines.nodes.entities.span_settings import SpanSettings, read_span_settings
 from pipelines.nodes.interface import Loading, Running

@@ -1,6 +1,6 @@
 """The scheduler node: on the worker it submits prompts, in the engine host it makes the engine.
 
-Scheduling itself is in `pipelines/host/engine`.
+Scheduling itself is in `pipelines/inference/engine`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from graphs.graph import Binding
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.base.errors import ContextTooLong
 from pipelines.grammars.formats import GrammarWriter
-from pipelines.host.contracts.decoder_contract import RoutesExperts
-from pipelines.host.contracts.step import Sampled
-from pipelines.host.sampling.step_context import StepContext
+from pipelines.inference.contracts.decoder_contract import RoutesExperts
+from pipelines.inference.contracts.step import Sampled
+from pipelines.inference.sampling.step_context import StepContext
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.nodes.generation.model_settings import end_token_ids, read_defaults
 from pipelines.nodes.generation.output_guide import (
@@ -35,8 +35,8 @@ from pipelines.values.text_images import shown_in
 from pipelines.wire.messages import TokenUpdate
 
 if TYPE_CHECKING:
-    from pipelines.host.contracts.decoder_contract import DecoderSession
-    from pipelines.host.engine.generation_engine import GenerationEngine
+    from pipelines.inference.contracts.decoder_contract import DecoderSession
+    from pipelines.inference.engine.generation_engine import GenerationEngine
     from pipelines.nodes.body_interface import Body
 
 
@@ -154,9 +154,9 @@ class Scheduler(Node, Checking, Planning):
 
         Raises ValueError when the cache cannot hold a single block, or a draft does not fit its model.
         """
-        from pipelines.host.engine.generation_engine import GenerationEngine, StepBody
-        from pipelines.host.engine.kv_cache.cache_size import device_cache, host_blocks
-        from pipelines.host.engine.sequences.policy import EngineSettings
+        from pipelines.inference.engine.generation_engine import GenerationEngine, StepBody
+        from pipelines.inference.engine.kv_cache.cache_size import device_cache, host_blocks
+        from pipelines.inference.engine.sequences.policy import EngineSettings
         from pipelines.nodes.generation.body.draft import check_draft
 
         sessions, cache = body.sessions, self.config.cache

@@ -1,6 +1,6 @@
 """The batcher node: on the worker it submits texts, in the engine host it makes the engine.
 
-How texts are batched is in `pipelines/host/engine/batching`.
+How texts are batched is in `pipelines/inference/engine/batching`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,15 @@ from graphs.errors import listed
 from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.adapters.weights import HoldsAdapters, WithoutAdapters
 from pipelines.base.errors import RequestError
-from pipelines.host.contracts.encoder_batch import BodyResult, Encoded, RowShape, SparseEncoded, TokenBatch
-from pipelines.host.contracts.encoder_contract import SupportsEmbeds
-from pipelines.host.engine.batching.text_checks import Bounds
+from pipelines.inference.contracts.encoder_batch import (
+    BodyResult,
+    Encoded,
+    RowShape,
+    SparseEncoded,
+    TokenBatch,
+)
+from pipelines.inference.contracts.encoder_contract import SupportsEmbeds
+from pipelines.inference.engine.batching.text_checks import Bounds
 from pipelines.nodes.images.image_tensors import image_tensors
 from pipelines.nodes.interface import Checking, Loading, Planning, Running
 from pipelines.nodes.pooling.body.pooled_shape import GivesVectors
@@ -30,8 +36,8 @@ from pipelines.values.tasks import PoolingInput
 from pipelines.values.text_images import shown_in
 
 if TYPE_CHECKING:
-    from pipelines.host.engine.batching.batch_engine import BatchEngine
-    from pipelines.host.engine.batching.embed_cache import EmbedCache
+    from pipelines.inference.engine.batching.batch_engine import BatchEngine
+    from pipelines.inference.engine.batching.embed_cache import EmbedCache
     from pipelines.nodes.body_interface import Body
 
 
@@ -149,7 +155,7 @@ class Batcher(Node, Planning, Checking):
 
         Raises ValueError when the body holds no encoder, or `max_tokens` is more than it reads.
         """
-        from pipelines.host.engine.batching.batch_engine import BatchBody, BatchEngine, BatchSettings
+        from pipelines.inference.engine.batching.batch_engine import BatchBody, BatchEngine, BatchSettings
 
         config, shapes = self.config, self._shapes(body)
         names = [*shapes]
@@ -169,7 +175,7 @@ class Batcher(Node, Planning, Checking):
 
     def _cache(self, body: Body) -> EmbedCache | None:
         """The cache of a body that gives embeddings of images or audio, not of audio to transcribe."""
-        from pipelines.host.engine.batching.embed_cache import EmbedCache
+        from pipelines.inference.engine.batching.embed_cache import EmbedCache
 
         columns = body.encoders[0].columns
         if columns is None or not self._shape(body).per_token:
@@ -237,7 +243,7 @@ def _adapted(body: Body) -> HoldsAdapters:
 
 
 def tensors_of(tokens: list[Tokens], request: object) -> Tensors:
-    """Texts as `pipelines.host.engine.batching` reads them; default values of a request are not sent.
+    """Texts as `pipelines.inference.engine.batching` reads them; default values of a request are not sent.
 
     Raises RequestError for ids that no model has.
     """

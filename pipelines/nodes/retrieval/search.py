@@ -10,7 +10,7 @@ from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.base.errors import EngineError
-from pipelines.host.engine.batching.tensor_engine import TensorBatching, TensorEngine
+from pipelines.inference.engine.batching.tensor_engine import TensorBatching, TensorEngine
 from pipelines.nodes.interface import Checking, Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.retrieval.body.index import INPUTS, OUTPUTS, Index, Wanted, as_tensors, hits_of

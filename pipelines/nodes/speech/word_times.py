@@ -27,7 +27,7 @@ from pipelines.values.stream_values import Deferred, Stream, StreamChoice
 from pipelines.values.tasks import SpeechInput
 
 if TYPE_CHECKING:
-    from pipelines.host.engine.batching.tensor_engine import TensorEngine
+    from pipelines.inference.engine.batching.tensor_engine import TensorEngine
     from pipelines.nodes.body_interface import Body
 
 FRAMES = "context_frames"
@@ -71,7 +71,7 @@ class WordTimes(Node, Planning):
 
         Raises ValueError where the body's model has other inputs or outputs.
         """
-        from pipelines.host.engine.batching.tensor_engine import TensorBatching, TensorEngine
+        from pipelines.inference.engine.batching.tensor_engine import TensorBatching, TensorEngine
         from pipelines.nodes.tensors.body.tensor_model import TensorModel
 
         model = body.lines[-1].node

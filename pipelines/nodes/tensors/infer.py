@@ -13,8 +13,8 @@ from pydantic import Field
 from graphs.errors import hint
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.base.errors import EngineError
-from pipelines.host.contracts.tensor_contract import TensorPort
-from pipelines.host.engine.batching.tensor_engine import TensorBatching, TensorEngine
+from pipelines.inference.contracts.tensor_contract import TensorPort
+from pipelines.inference.engine.batching.tensor_engine import TensorBatching, TensorEngine
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.tensors.body.tensor_model import TensorModel, misfit
 from pipelines.values.node_values import PooledOutputs, Tensors

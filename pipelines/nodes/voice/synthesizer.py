@@ -12,7 +12,7 @@ from pydantic import Field
 
 from graphs.errors import listed
 from graphs.node import BodyContract, FilePath, Node
-from pipelines.host.engine.batching.tensor_engine import TensorEngine
+from pipelines.inference.engine.batching.tensor_engine import TensorEngine
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.tensors.infer import Infer, start_engine
 from pipelines.nodes.voice.voice_settings import VoiceSettings, read_voice_settings

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ops.cuda import recurrent
-from pipelines.host.contracts.step import NO_STATE, ONLY_LAST
+from pipelines.inference.contracts.step import NO_STATE, ONLY_LAST
 from tools.lab.gpu_check.correctness.recurrent_cases import (
     ELEMENTS,
     EPSILON,

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from ops import numpy_ops
 from ops.cuda.sampling import CudaSamplingOps
-from pipelines.host.contracts.step import Step, no_pairs
-from pipelines.host.sampling.sampling_slots import SamplingSlots
-from pipelines.host.sampling.stages import sample
-from pipelines.host.sampling.step_context import Logits, StepContext
+from pipelines.inference.contracts.step import Step, no_pairs
+from pipelines.inference.sampling.sampling_slots import SamplingSlots
+from pipelines.inference.sampling.stages import sample
+from pipelines.inference.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
 
 VOCAB = 300

@@ -6,8 +6,8 @@ import pytest
 
 from pipelines.base.code_digest import code_digest
 from pipelines.gguf.converted_files import CONVERTS
-from pipelines.host.backends.openvino.prepared.prepared_decoder import MAKES_GRAPHS
 from pipelines.host.models.prefix_files import COMPUTES
+from pipelines.inference.backends.openvino.prepared.prepared_decoder import MAKES_GRAPHS
 from pipelines.repository.exports.template_parsers import SEARCHES
 
 FILES = ("package/__init__.py", "package/part.py", "package/inner/__init__.py", "package/inner/kernel.cu")

@@ -21,8 +21,8 @@ from pipelines import Local
 from pipelines.gguf.convert import convert
 from pipelines.gguf.encoder import alibi_slopes
 from pipelines.gguf.errors import GgufError
-from pipelines.host.backends.openvino.encoder.encoder_model import read_encoder
-from pipelines.host.contracts.device_errors import Unsupported
+from pipelines.inference.backends.openvino.encoder.encoder_model import read_encoder
+from pipelines.inference.contracts.device_errors import Unsupported
 
 bloom = Later("transformers.models.bloom.modeling_bloom")
 

@@ -13,10 +13,10 @@ from pipelines.gguf.convert import FLOAT_SUMS
 from pipelines.gguf.reader import read_gguf
 from pipelines.gguf.vision_files import config_of
 from pipelines.gguf.write_vision import write_vision
-from pipelines.host.backends.onnxruntime.cpu.patch_encoder import OnnxPatchEncoder
-from pipelines.host.backends.openvino.encoder.patch_encoder import PatchEncoder
-from pipelines.host.contracts.encoder_batch import TokenBatch
-from pipelines.host.contracts.encoder_contract import EncoderSettings
+from pipelines.inference.backends.onnxruntime.cpu.patch_encoder import OnnxPatchEncoder
+from pipelines.inference.backends.openvino.encoder.patch_encoder import PatchEncoder
+from pipelines.inference.contracts.encoder_batch import TokenBatch
+from pipelines.inference.contracts.encoder_contract import EncoderSettings
 
 FAMILY = FAMILIES["qwen2_5_vl"]  # whose widths are whole blocks
 GRID = np.array([[3, 2]], np.int32)

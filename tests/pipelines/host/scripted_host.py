@@ -13,12 +13,12 @@ from typing import Any
 from patience import PATIENCE_S, until
 
 from pipelines.base.errors import RequestError
-from pipelines.host.contracts.tensor_contract import TensorPort
-from pipelines.host.engine.interface.engine_contract import EngineKind, EngineView
-from pipelines.host.engine.interface.outputs import Output, aborted_output
 from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
 from pipelines.host.models.loader import ModelSource
+from pipelines.inference.contracts.tensor_contract import TensorPort
+from pipelines.inference.engine.interface.engine_contract import EngineKind, EngineView
+from pipelines.inference.engine.interface.outputs import Output, aborted_output
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, StepProfile

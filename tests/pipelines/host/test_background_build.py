@@ -10,7 +10,7 @@ from fake_compiler import FakeCompiler
 from patience import PATIENCE_S
 
 from pipelines.host import background_build
-from pipelines.host.backends import cpu_kernels, kernel_process
+from pipelines.inference.backends import cpu_kernels, kernel_process
 
 UNTIL_THEN = "CPU kernels are compiled in the background; until then linear layers are the engines' own"
 

@@ -18,7 +18,7 @@ from served_models import in_one_process, over_a_socket
 from tensor_models import write_onnx
 
 from pipelines.base.errors import EngineError, Overloaded, RequestError, Unavailable
-from pipelines.host.contracts.device_errors import DeviceLost
+from pipelines.inference.contracts.device_errors import DeviceLost
 from pipelines.telemetry import deferred
 from pipelines.telemetry.exposition import render
 from pipelines.values.node_values import Prompt

@@ -8,8 +8,8 @@ import pytest
 from scripted_host import Model, ScriptedEngine, in_process, read, submit, until
 
 from pipelines.base.errors import Unavailable
-from pipelines.host.contracts.device_errors import DeviceLost
 from pipelines.host.models.loader import ModelSource
+from pipelines.inference.contracts.device_errors import DeviceLost
 
 
 def inside(tmp_path, repository, scene):

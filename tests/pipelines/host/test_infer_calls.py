@@ -16,8 +16,8 @@ from served_models import in_one_process, over_a_socket, socket_host
 from tensor_models import ADDING, TWO, WAITING, write_one, write_onnx, write_two
 
 from pipelines.base.errors import RequestError, Unavailable
-from pipelines.host.backends.fake_decoder import FakeSession
-from pipelines.host.backends.onnxruntime.tensor_session import OnnxTensors
+from pipelines.inference.backends.fake_decoder import FakeSession
+from pipelines.inference.backends.onnxruntime.tensor_session import OnnxTensors
 from pipelines.values.node_values import Tensors
 from pipelines.values.tasks import TensorInput
 from pipelines.wire.messages import TensorSpec

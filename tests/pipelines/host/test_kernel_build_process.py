@@ -16,9 +16,9 @@ from patience import PATIENCE_S
 
 from ops.cpu.build import compiler_version, operators, release
 from pipelines.host import kernel_build
-from pipelines.host.backends import cpu_kernels
-from pipelines.host.backends.cpu_kernels import folder, kernel_library
-from pipelines.host.backends.kernel_process import BUSY
+from pipelines.inference.backends import cpu_kernels
+from pipelines.inference.backends.cpu_kernels import folder, kernel_library
+from pipelines.inference.backends.kernel_process import BUSY
 
 TWO_DAYS_S = 48 * 3600
 ENGINES = [engine for engine in operators() if release(engine) is not None]
@@ -236,3 +236,24 @@ def test_the_oldest_entries_are_removed(compiler, monkeypatch):
     built(compiler)
     assert {each.name for each in folder().glob("openvino-[0-3]")} == {"openvino-2", "openvino-3"}
     assert used() == ENGINES
+
+
+def test_a_signal_that_another_thread_gets_ends_the_process(compiler):
+    """It does not wake the main thread, which waits for the compilers."""
+    code = """
+import signal, sys, threading, time
+from ops.cpu import build
+from pipelines.host import kernel_build
+
+def compiled(self, unit, compile=build.Builder._compile):
+    time.sleep(0.2)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    return compile(self, unit)
+
+build.Builder._compile = compiled
+sys.argv = ["kernel_build"]
+kernel_build.main()
+"""
+    compiler.hold()
+    ended = subprocess.run([sys.executable, "-c", code], start_new_session=True, timeout=PATIENCE_S)
+    assert ended.returncode == 1

@@ -33,18 +33,18 @@ from tiny_qwen_vl import (
 )
 from tiny_vision import picture
 
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.encoder.patch_encoder import PatchEncoder
-from pipelines.host.contracts.encoder_batch import TokenBatch
-from pipelines.host.contracts.encoder_contract import EncoderSettings
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
-from pipelines.host.engine.interface.engine_contract import GenerationRequest
-from pipelines.host.engine.kv_cache.cache_size import CacheSize
-from pipelines.host.engine.sequences import grid_positions
-from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
-from pipelines.host.sampling.stages import sample
-from pipelines.host.sampling.step_context import Logits
+from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.inference.backends.openvino.encoder.patch_encoder import PatchEncoder
+from pipelines.inference.contracts.encoder_batch import TokenBatch
+from pipelines.inference.contracts.encoder_contract import EncoderSettings
+from pipelines.inference.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest
+from pipelines.inference.engine.kv_cache.cache_size import CacheSize
+from pipelines.inference.engine.sequences import grid_positions
+from pipelines.inference.engine.sequences.prompt_embeds import PromptEmbeds
+from pipelines.inference.sampling.stages import sample
+from pipelines.inference.sampling.step_context import Logits
 from pipelines.nodes.images.families import read_family
 from pipelines.repository.new_graph import new_graph
 from pipelines.requests.generation.chat import ChatRequest

@@ -14,8 +14,8 @@ from scripted_host import until
 from served_models import in_one_process
 from tiny_whisper import FRAMES, SIZES, make_whisper, weights_of
 
-from pipelines.host.backends.open_model import open_tensors
-from pipelines.host.contracts.tensor_contract import run_tensors
+from pipelines.inference.backends.open_model import open_tensors
+from pipelines.inference.contracts.tensor_contract import run_tensors
 from pipelines.repository.new_graph import new_graph
 from pipelines.values.tasks import SpeechInput
 from tools.export.speech.whisper_folder import read_whisper

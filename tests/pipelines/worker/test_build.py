@@ -1,8 +1,8 @@
 import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 
-from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.models.model import load_for_host
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest
 from pipelines.loading.load import BuildError, graphs_of
 from pipelines.repository.model_folders import scan
 from pipelines.wire.sampling_params import SamplingParams

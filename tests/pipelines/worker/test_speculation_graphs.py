@@ -9,8 +9,8 @@ import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from test_pipeline import HELLO, asking
 
-from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.models.model import HostModel, load_for_host
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest
 from pipelines.loading.inspection import inspect
 from pipelines.loading.load import BuildError
 from pipelines.repository.model_folders import scan

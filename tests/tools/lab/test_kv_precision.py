@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.paging.sparse_prefill import RetainedContext
+from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.inference.backends.openvino.paging.sparse_prefill import RetainedContext
 from tools.lab.kv_precision import Distance, compare, distance, over_all, table
 
 ROOT = Path(__file__).parents[3]

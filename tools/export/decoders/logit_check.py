@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pipelines.host.backends.model_config import CONTEXT_FIELDS
-from pipelines.host.contracts.decoder_contract import DecoderSession
-from pipelines.host.contracts.device_errors import ModelError, Unsupported
+from pipelines.inference.backends.model_config import CONTEXT_FIELDS
+from pipelines.inference.contracts.decoder_contract import DecoderSession
+from pipelines.inference.contracts.device_errors import ModelError, Unsupported
 from tools.export.base.folder import ExportError, first_line
 from tools.logit_distance import GROUP, LONGEST, distances, log_softmax, rows_to_compare
 from tools.paged_steps import Prompt, prompt_logits
@@ -82,14 +82,14 @@ def check_export(path: Path, expected: Sequence[Expected], allowed: float) -> No
 
 def _open(path: Path) -> DecoderSession:
     """The exported model in exact arithmetic, on the engine that serves it on a CPU."""
-    from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-    from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+    from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+    from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 
     try:
         try:
             return OpenVINOSession(path, OpenVINOSettings(precision="f32", kv_cache="f32"))
         except Unsupported:
-            from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
+            from pipelines.inference.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 
             return OnnxCpuSession(path)
     except ModelError as error:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pipelines.host.backends.declared_attention import LONG_ROPE
+from pipelines.inference.backends.declared_attention import LONG_ROPE
 from tools.export.base.folder import SETTINGS, TOKENIZER, ExportError, Stage, first_line
 from tools.export.base.model_config import check_positions, read_model_config
 

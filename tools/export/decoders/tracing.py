@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from pipelines.host.backends.declared_attention import WITHOUT_KEYS, first_chunk
+from pipelines.inference.backends.declared_attention import WITHOUT_KEYS, first_chunk
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     DOMAIN,

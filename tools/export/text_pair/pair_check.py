@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
-from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
-from pipelines.host.contracts.encoder_batch import TokenBatch
-from pipelines.host.contracts.encoder_contract import EncoderSettings
-from pipelines.host.engine.packed_parts import PromptPart, packed_step
+from pipelines.inference.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
+from pipelines.inference.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
+from pipelines.inference.contracts.encoder_batch import TokenBatch
+from pipelines.inference.contracts.encoder_contract import EncoderSettings
+from pipelines.inference.engine.packed_parts import PromptPart, packed_step
 from tools.export.base.folder import ExportError, quiet
 from tools.logit_distance import log_softmax
 from tools.paged_steps import frames_in

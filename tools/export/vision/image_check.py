@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from pipelines.host.backends.open_model import open_encoder
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import TokenBatch
-from pipelines.host.contracts.encoder_contract import EncoderSettings
-from pipelines.host.engine.sequences.prompt_embeds import PromptEmbeds
+from pipelines.inference.backends.open_model import open_encoder
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.encoder_batch import TokenBatch
+from pipelines.inference.contracts.encoder_contract import EncoderSettings
+from pipelines.inference.engine.sequences.prompt_embeds import PromptEmbeds
 from pipelines.nodes.images.families import read_family
 from pipelines.nodes.images.read_image import ReadImage
 from pipelines.repository.exports.export_files import CONFIG

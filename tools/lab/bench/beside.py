@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipelines.host.backends.cpu_kernels import describe
+from pipelines.inference.backends.cpu_kernels import describe
 from tools.lab.bench.base.load import Load, Request, Settings
 from tools.lab.bench.base.systems import Child, System, SystemFailed
 

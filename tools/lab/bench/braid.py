@@ -16,8 +16,8 @@ from tools.lab.bench.model import GGUF, Model
 BLOCK_BYTES = """
 import sys
 from pathlib import Path
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 print(OpenVINOSession(Path(sys.argv[1]), OpenVINOSettings(kv_cache=sys.argv[2])).shape.block_bytes)
 """
 

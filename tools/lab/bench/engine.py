@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from pipelines.gguf.convert import convert
-from pipelines.host.backends.openvino.open_decoder import open_decoder
-from pipelines.host.contracts.decoder_settings import DecoderSettings
-from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
-from pipelines.host.engine.interface.engine_contract import GenerationRequest
-from pipelines.host.engine.kv_cache.cache_size import CacheSize
-from pipelines.host.sampling.stages import sample
-from pipelines.host.sampling.step_context import Logits, StepContext
+from pipelines.inference.backends.openvino.open_decoder import open_decoder
+from pipelines.inference.contracts.decoder_settings import DecoderSettings
+from pipelines.inference.contracts.step import Sampled
+from pipelines.inference.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest
+from pipelines.inference.engine.kv_cache.cache_size import CacheSize
+from pipelines.inference.sampling.stages import sample
+from pipelines.inference.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
 from tools.lab.bench.base.load import Load, Request, Settings
 

@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.gguf.convert import convert
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.open_decoder import settings_of
-from pipelines.host.contracts.decoder_settings import DecoderSettings
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.step import Step
-from pipelines.host.engine.packed_parts import PromptPart, packed_step
+from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.inference.backends.openvino.open_decoder import settings_of
+from pipelines.inference.contracts.decoder_settings import DecoderSettings
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.step import Step
+from pipelines.inference.engine.packed_parts import PromptPart, packed_step
 
 Times = tuple[float, float]
 """By the clock, and of the processor."""

@@ -17,9 +17,9 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from pipelines.host.backends.onnxruntime.cpu.kernel_linears import use_kernels
-from pipelines.host.backends.onnxruntime.cpu.rounded_rows import read_in_two_parts
-from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.inference.backends.onnxruntime.cpu.kernel_linears import use_kernels
+from pipelines.inference.backends.onnxruntime.cpu.rounded_rows import read_in_two_parts
+from pipelines.inference.backends.onnxruntime.runtime import CPU, open_session
 
 SHAPES = ((2048, 2048), (6144, 2048), (2048, 6144))
 ROWS = (1, 2, 4, 8, 64)

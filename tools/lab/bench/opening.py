@@ -71,8 +71,8 @@ def opened(file: Path, cache: Path) -> dict[str, dict[str, float]]:
     """What conversion and opening took, and the memory of this process after each."""
     from pipelines.base.prepared_models import PreparedModels
     from pipelines.gguf.converted_files import converted
-    from pipelines.host.backends.openvino.open_decoder import open_decoder
-    from pipelines.host.contracts.decoder_settings import DecoderSettings
+    from pipelines.inference.backends.openvino.open_decoder import open_decoder
+    from pipelines.inference.contracts.decoder_settings import DecoderSettings
 
     start = Clock.now()
     folder = converted(file, cache)

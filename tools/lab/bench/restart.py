@@ -22,17 +22,17 @@ import click
 import numpy as np
 from rich.console import Console
 
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
-from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
-from pipelines.host.engine.interface.engine_contract import GenerationRequest
-from pipelines.host.engine.kv_cache.cache_size import CacheSize
-from pipelines.host.engine.kv_cache.prefix_file.prefix_file import PrefixFile
-from pipelines.host.engine.kv_cache.prefix_file.slot_file import SlotFile
-from pipelines.host.engine.sequences.sequence import Sequence
-from pipelines.host.sampling.stages import sample
-from pipelines.host.sampling.step_context import Logits, StepContext
+from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.inference.contracts.step import Sampled
+from pipelines.inference.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest
+from pipelines.inference.engine.kv_cache.cache_size import CacheSize
+from pipelines.inference.engine.kv_cache.prefix_file.prefix_file import PrefixFile
+from pipelines.inference.engine.kv_cache.prefix_file.slot_file import SlotFile
+from pipelines.inference.engine.sequences.sequence import Sequence
+from pipelines.inference.sampling.stages import sample
+from pipelines.inference.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
 from tools.lab.bench.model import Model
 from tools.lab.bench.report import table

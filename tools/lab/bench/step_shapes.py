@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 import numpy as np
 
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.contracts.step import Step
-from pipelines.host.engine.packed_parts import PromptPart, packed_step
+from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.inference.contracts.step import Step
+from pipelines.inference.engine.packed_parts import PromptPart, packed_step
 
 CONTEXT, NUM_STEPS = 128, 16
 WIDTHS = (1, 2, 3, 4, 6, 8, 11)

@@ -59,9 +59,9 @@ def try_family(name: str, form: str, folder: Path) -> Outcome:
 
 def _engine(folder: Path) -> str:
     """The engine that ran the model for the comparison."""
-    from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-    from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
-    from pipelines.host.contracts.device_errors import Unsupported
+    from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+    from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+    from pipelines.inference.contracts.device_errors import Unsupported
 
     file = next(path for path in (folder / "model.onnx", folder / "openvino_model.xml") if path.exists())
     try:

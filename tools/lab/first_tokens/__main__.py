@@ -20,12 +20,12 @@ import yaml
 from numpy.typing import NDArray
 
 from pipelines.gguf.convert import convert
-from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
-from pipelines.host.backends.openvino.open_decoder import settings_of
-from pipelines.host.contracts.decoder_contract import DecoderSession
-from pipelines.host.contracts.decoder_settings import DecoderSettings
+from pipelines.inference.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
+from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.inference.backends.openvino.open_decoder import settings_of
+from pipelines.inference.contracts.decoder_contract import DecoderSession
+from pipelines.inference.contracts.decoder_settings import DecoderSettings
 from tools.lab.kv_precision import Distance, distance
 from tools.lab.lm_eval import hf_folder
 from tools.paged_steps import Prompt, prompt_logits

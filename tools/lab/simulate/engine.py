@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.host.contracts.model_shape import ModelShape
-from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
-from pipelines.host.engine.interface.engine_contract import GenerationRequest
-from pipelines.host.engine.interface.outputs import Output
-from pipelines.host.engine.kv_cache.cache_size import CacheSize
-from pipelines.host.engine.sequences.policy import blocks_for
-from pipelines.host.sampling.step_context import StepContext
+from pipelines.inference.contracts.model_shape import ModelShape
+from pipelines.inference.contracts.step import Sampled
+from pipelines.inference.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest
+from pipelines.inference.engine.interface.outputs import Output
+from pipelines.inference.engine.kv_cache.cache_size import CacheSize
+from pipelines.inference.engine.sequences.policy import blocks_for
+from pipelines.inference.sampling.step_context import StepContext
 from pipelines.wire.sampling_params import SamplingParams
 from tools.lab.simulate.step_cost import StepCost
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from pipelines.host.engine.interface.outputs import Output
+from pipelines.inference.engine.interface.outputs import Output
 from tools.lab.simulate.engine import EngineSize, SimulatedEngine
 from tools.lab.simulate.loads import Loads
 from tools.lab.simulate.outcome import Outcome, TurnOutcome

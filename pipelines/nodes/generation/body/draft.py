@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipelines.host.backends.open_model import log_opened_model, open_decoder
-from pipelines.host.contracts.decoder_contract import DecoderSession
-from pipelines.host.contracts.step import Step
-from pipelines.host.engine.speculation.draft_cache import DraftCacheState, DraftInput, draft_step
-from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
-from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
-from pipelines.host.engine.speculation.step_cost import StepCost
-from pipelines.host.sampling.step_context import StepContext
+from pipelines.inference.backends.open_model import log_opened_model, open_decoder
+from pipelines.inference.contracts.decoder_contract import DecoderSession
+from pipelines.inference.contracts.step import Step
+from pipelines.inference.engine.speculation.draft_cache import DraftCacheState, DraftInput, draft_step
+from pipelines.inference.engine.speculation.speculation_slots import SpeculationSlots
+from pipelines.inference.engine.speculation.speculative_steps import with_draft_tokens
+from pipelines.inference.engine.speculation.step_cost import StepCost
+from pipelines.inference.sampling.step_context import StepContext
 from pipelines.nodes.generation.body.draft_choice import DraftTokens
 from pipelines.nodes.generation.body.draft_policy import DraftPolicy
 from pipelines.nodes.generation.body.model import DecoderConfig

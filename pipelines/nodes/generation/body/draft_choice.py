@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.contract import SamplingOps
-from pipelines.host.sampling.logprob_reports import gather
-from pipelines.host.sampling.step_context import StepContext
+from pipelines.inference.sampling.logprob_reports import gather
+from pipelines.inference.sampling.step_context import StepContext
 from pipelines.wire.logprobs import TokenLogprobs
 
 

@@ -7,15 +7,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.contracts.step import Step
-from pipelines.host.engine.speculation.draft_lengths import (
+from pipelines.inference.contracts.step import Step
+from pipelines.inference.engine.speculation.draft_lengths import (
     AcceptanceRate,
     ExplorationBudget,
     draft_lengths,
     worth_speculating,
 )
-from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
-from pipelines.host.engine.speculation.step_cost import StepCost
+from pipelines.inference.engine.speculation.speculation_slots import SpeculationSlots
+from pipelines.inference.engine.speculation.step_cost import StepCost
 from pipelines.nodes.generation.body.draft_choice import DraftTokens
 
 PRIOR = (0.7,)

@@ -15,13 +15,13 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.draft_verification import NO_DRAFT_TOKEN
 from pipelines.base.errors import RequestError
-from pipelines.host.contracts.guide import GuideMaker
-from pipelines.host.guides.draft_masks import DraftRun
-from pipelines.host.guides.mask_jobs import MaskJob, MaskThreads
-from pipelines.host.sampling.step_context import Logits, Masks, StepContext
+from pipelines.inference.contracts.guide import GuideMaker
+from pipelines.inference.guides.draft_masks import DraftRun
+from pipelines.inference.guides.mask_jobs import MaskJob, MaskThreads
+from pipelines.inference.sampling.step_context import Logits, Masks, StepContext
 
 if TYPE_CHECKING:
-    from pipelines.host.guides.guide_compiler import GuideCompiler
+    from pipelines.inference.guides.guide_compiler import GuideCompiler
     from pipelines.wire.sampling_params import SamplingParams
 
 log = logging.getLogger(__name__)
@@ -75,8 +75,8 @@ class Grammar(Node):
 
     def _compiler(self) -> GuideCompiler | None:
         """Makes the table once; None where it cannot be made, for which `_fault` has the reason."""
-        from pipelines.host.guides.guide_compiler import GuideCompiler
-        from pipelines.host.guides.token_tables import TokenTable
+        from pipelines.inference.guides.guide_compiler import GuideCompiler
+        from pipelines.inference.guides.token_tables import TokenTable
 
         with self._making:
             if self._makers is None and not self._fault:

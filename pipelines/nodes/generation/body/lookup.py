@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import NodeConfig
-from pipelines.host.contracts.step import Step
-from pipelines.host.engine.speculation.draft_lengths import (
+from pipelines.inference.contracts.step import Step
+from pipelines.inference.engine.speculation.draft_lengths import (
     AcceptanceRate,
     draft_lengths,
     least_chance,
     worth_speculating,
 )
-from pipelines.host.engine.speculation.expected_text import ExpectingTracker
-from pipelines.host.engine.speculation.ngram_index import CopyTracker
-from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
-from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
-from pipelines.host.engine.speculation.step_cost import StepCost
-from pipelines.host.sampling.step_context import StepContext
+from pipelines.inference.engine.speculation.expected_text import ExpectingTracker
+from pipelines.inference.engine.speculation.ngram_index import CopyTracker
+from pipelines.inference.engine.speculation.speculation_slots import SpeculationSlots
+from pipelines.inference.engine.speculation.speculative_steps import with_draft_tokens
+from pipelines.inference.engine.speculation.step_cost import StepCost
+from pipelines.inference.sampling.step_context import StepContext
 from pipelines.nodes.generation.body.lookup_cost import MOST_RESTS, LookupCost
 from pipelines.nodes.generation.body.speculator import ADAPTIVE, RENAMED, Speculator
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM

@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.speculation.step_cost import StepCost
+from pipelines.inference.engine.speculation.step_cost import StepCost
 
 LOOKUP_SHARE = 0.001
 """Share of all time that the node may take while none of its draft tokens is accepted."""

@@ -13,12 +13,12 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.adapters.weights import AdapterRoom
 from pipelines.base.prepared_models import PreparedModels
-from pipelines.host.backends.open_model import log_opened_model, open_decoder, open_for_adapters
-from pipelines.host.backends.registry import DECODERS, DecoderEngine, device_pattern
-from pipelines.host.contracts.decoder_contract import DecoderSession, RoutesExperts
-from pipelines.host.contracts.decoder_settings import DecoderSettings
-from pipelines.host.contracts.routed_experts import ExpertRecord
-from pipelines.host.sampling.step_context import Logits, StepContext
+from pipelines.inference.backends.open_model import log_opened_model, open_decoder, open_for_adapters
+from pipelines.inference.backends.registry import DECODERS, DecoderEngine, device_pattern
+from pipelines.inference.contracts.decoder_contract import DecoderSession, RoutesExperts
+from pipelines.inference.contracts.decoder_settings import DecoderSettings
+from pipelines.inference.contracts.routed_experts import ExpertRecord
+from pipelines.inference.sampling.step_context import Logits, StepContext
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
 

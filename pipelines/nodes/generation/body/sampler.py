@@ -7,9 +7,9 @@ from typing import ClassVar
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
-from pipelines.host.contracts.step import Sampled
-from pipelines.host.sampling.stages import sample
-from pipelines.host.sampling.step_context import Logits
+from pipelines.inference.contracts.step import Sampled
+from pipelines.inference.sampling.stages import sample
+from pipelines.inference.sampling.step_context import Logits
 
 
 class Sampler(Node):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from graphs.node import Node, Place
 from ops.contract import Bools, PoolingOps
-from pipelines.host.contracts.encoder_batch import Encoded, RowShape
+from pipelines.inference.contracts.encoder_batch import Encoded, RowShape
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import given_above
 

@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import Encoded, RowShape
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.encoder_batch import Encoded, RowShape
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.linear_file import read_linear
 from pipelines.nodes.pooling.body.pooled_shape import given_above

@@ -15,8 +15,8 @@ from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.activations import ACTIVATIONS
 from ops.contract import PoolingOps
 from pipelines.base.float_tensors import read_float_tensors
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import Encoded, RowShape
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.encoder_batch import Encoded, RowShape
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import given_above
 

@@ -11,11 +11,11 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
-from pipelines.host.backends.open_model import log_opened_model, open_encoder, open_for_adapters
-from pipelines.host.backends.registry import ENCODERS, EncoderEngine, device_pattern
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import Encoded, RowShape, TokenBatch
-from pipelines.host.contracts.encoder_contract import EncoderSession, EncoderSettings
+from pipelines.inference.backends.open_model import log_opened_model, open_encoder, open_for_adapters
+from pipelines.inference.backends.registry import ENCODERS, EncoderEngine, device_pattern
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.encoder_batch import Encoded, RowShape, TokenBatch
+from pipelines.inference.contracts.encoder_contract import EncoderSession, EncoderSettings
 from pipelines.nodes.adapters_config import AdaptersConfig
 from pipelines.nodes.interface import Loading
 

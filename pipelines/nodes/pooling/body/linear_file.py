@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 
 from pipelines.base.float_tensors import read_float_tensors
 from pipelines.base.torch_files import read_torch_file
-from pipelines.host.contracts.device_errors import ModelError
+from pipelines.inference.contracts.device_errors import ModelError
 
 Linear = tuple[NDArray[np.float32], NDArray[np.float32] | None]
 PREFIXES = ("", "linear.")

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from graphs.node import Node, NodeConfig, Place
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import Encoded, RowShape
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.encoder_batch import Encoded, RowShape
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import given_above
 

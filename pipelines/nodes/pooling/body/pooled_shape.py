@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import RowShape
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.encoder_batch import RowShape
 from pipelines.nodes.interface import Loading
 
 

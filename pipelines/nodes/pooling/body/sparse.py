@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import WEIGHT, Encoded, RowShape, SparseEncoded
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.encoder_batch import WEIGHT, Encoded, RowShape, SparseEncoded
 from pipelines.nodes.body_interface import HasEncoder
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.linear_file import read_linear

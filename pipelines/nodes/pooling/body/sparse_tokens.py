@@ -12,8 +12,8 @@ from safetensors import SafetensorError
 
 from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.base.float_tensors import read_float_tensors
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import RowShape, SparseEncoded, TokenBatch
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.encoder_batch import RowShape, SparseEncoded, TokenBatch
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.sparse import sparse_row
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from graphs.node import FolderPath, Node, NodeConfig, Place
 from pipelines.base.errors import EngineError
-from pipelines.host.contracts.tensor_contract import TensorPort
+from pipelines.inference.contracts.tensor_contract import TensorPort
 from pipelines.nodes.interface import Loading
 from pipelines.retrieval.dense_vectors import Floats
 from pipelines.retrieval.filters import where

@@ -14,11 +14,11 @@ from pydantic import Field
 
 from graphs.errors import hint
 from graphs.node import FilePath, Node, NodeConfig, Place
-from pipelines.host.backends.open_model import log_opened_model, open_tensors
-from pipelines.host.backends.registry import TENSORS, TensorEngine, device_pattern
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.tensor_contract import TensorPort, TensorSession, run_tensors
-from pipelines.host.contracts.tensor_settings import Reshaping, TensorSettings
+from pipelines.inference.backends.open_model import log_opened_model, open_tensors
+from pipelines.inference.backends.registry import TENSORS, TensorEngine, device_pattern
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.tensor_contract import TensorPort, TensorSession, run_tensors
+from pipelines.inference.contracts.tensor_settings import Reshaping, TensorSettings
 from pipelines.nodes.interface import Loading
 from pipelines.values.node_values import Tensors
 

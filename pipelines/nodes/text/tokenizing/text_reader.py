@@ -10,7 +10,7 @@ from itertools import pairwise
 from tokenizers import Tokenizer
 
 from pipelines.base.errors import ContextTooLong, RequestError
-from pipelines.host.engine.batching.text_checks import too_long
+from pipelines.inference.engine.batching.text_checks import too_long
 from pipelines.nodes.text.tokenizing.long_text import PIECE_CHARS, LongTextReader
 from pipelines.nodes.text.tokenizing.tokenizer import TokenizerFrame, longest_token
 from pipelines.values.node_values import Prompt, Tokens

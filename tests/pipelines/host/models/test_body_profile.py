@@ -9,8 +9,8 @@ from fake_decoder import FAKE_GRAPH, write_fake_model
 from patience import PATIENCE_S
 from tensor_models import write_one
 
-from pipelines.host.engine.interface.engine_contract import GenerationRequest, TensorRequest
 from pipelines.host.models.model import load_for_host
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest, TensorRequest
 from pipelines.repository.model_folders import open_folder
 from pipelines.wire.sampling_params import SamplingParams
 

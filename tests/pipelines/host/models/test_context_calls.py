@@ -14,8 +14,8 @@ from scripted_host import until
 from served_models import in_one_process, over_a_socket
 
 from pipelines.base.errors import EngineError, RequestError
-from pipelines.host.backends.fake_decoder import fake_logits
 from pipelines.host.models.model import load_for_host
+from pipelines.inference.backends.fake_decoder import fake_logits
 from pipelines.loading.load import BuildError
 from pipelines.repository.model_folders import scan
 from pipelines.values.node_values import Prompt

@@ -8,10 +8,10 @@ import shutil
 import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 
-from pipelines.host.engine.interface.engine_contract import GenerationRequest
-from pipelines.host.engine.kv_cache.prefix_file.slot_file import read_facts
 from pipelines.host.models.model import build_for_host
 from pipelines.host.models.prefix_files import PrefixFiles
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest
+from pipelines.inference.engine.kv_cache.prefix_file.slot_file import read_facts
 from pipelines.loading.load import BuildError, Sources
 from pipelines.repository.model_folders import scan
 from pipelines.wire.sampling_params import SamplingParams

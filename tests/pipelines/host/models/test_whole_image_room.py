@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.host.contracts.encoder_batch import RowShape
-from pipelines.host.contracts.model_shape import ModelShape
-from pipelines.host.engine.batching.batch_engine import BatchEngine
-from pipelines.host.engine.batching.text_checks import Bounds
-from pipelines.host.engine.interface.submission_checks import Limits
-from pipelines.host.engine.sequences.policy import EngineSettings
 from pipelines.host.models import context_checks
+from pipelines.inference.contracts.encoder_batch import RowShape
+from pipelines.inference.contracts.model_shape import ModelShape
+from pipelines.inference.engine.batching.batch_engine import BatchEngine
+from pipelines.inference.engine.batching.text_checks import Bounds
+from pipelines.inference.engine.interface.submission_checks import Limits
+from pipelines.inference.engine.sequences.policy import EngineSettings
 
 
 @pytest.mark.parametrize(("step_tokens", "refused"), [(575, True), (576, False), (512, True)])

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from scripted_model import call, serving, write_scripted_model
 
-from pipelines.host.backends.open_model import open_decoder
-from pipelines.host.backends.scripted_decoder import ScriptedSession
-from pipelines.host.contracts.decoder_settings import DecoderSettings
-from pipelines.host.contracts.device_errors import ModelError
+from pipelines.inference.backends.open_model import open_decoder
+from pipelines.inference.backends.scripted_decoder import ScriptedSession
+from pipelines.inference.contracts.decoder_settings import DecoderSettings
+from pipelines.inference.contracts.device_errors import ModelError
 from pipelines.repository.new_graph import recognise
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}

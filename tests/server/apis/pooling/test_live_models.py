@@ -159,7 +159,7 @@ def test_what_a_model_cannot_do_is_said(path, body, status, words, ask):
 
 @pytest.mark.parametrize("path", ["/v1/embeddings", "/pooling", "/v3/embeddings"])
 def test_a_reply_that_would_be_too_large_is_refused_before_the_model_runs(path, ask, monkeypatch):
-    monkeypatch.setattr("pipelines.host.engine.batching.text_checks.MAX_ANSWER_VALUES", 8)
+    monkeypatch.setattr("pipelines.inference.engine.batching.text_checks.MAX_ANSWER_VALUES", 8)
     most, more = ask(*((path, {"model": "vectors", "input": ["a"] * num}) for num in (2, 3)))
     assert (most.status, more.status) == (200, 400)
     assert b"the reply would hold 12 numbers: 4 numbers for each text" in more.body

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from hf_folders import SIZES as TEXT_SIZES
 from hf_folders import TEMPLATE, write_decoder, write_whole
 
-from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
+from pipelines.inference.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from tools.export.__main__ import main
 from tools.export.base.folder import ExportError
 from tools.export.decoders.decoder import export_decoder

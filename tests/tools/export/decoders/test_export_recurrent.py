@@ -13,9 +13,9 @@ from breadth import after
 from hf_folders import write_decoder
 from test_export_onnx import expected_logits
 
-from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
-from pipelines.host.backends.openvino.decoder.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.inference.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
+from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
+from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.onnx_format.recurrent_format import DELTA_NET, KINDS, MAMBA2, SHORT_CONV
 from tools.export.base.folder import ExportError
 from tools.export.decoders.decoder import export_decoder

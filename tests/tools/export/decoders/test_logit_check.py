@@ -11,7 +11,7 @@ import pytest
 from breadth import after
 from hf_folders import write_decoder
 
-from pipelines.host.engine.packed_parts import PromptPart, packed_step
+from pipelines.inference.engine.packed_parts import PromptPart, packed_step
 from tools.export.base.folder import ExportError
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "onnxscript"))

@@ -20,9 +20,9 @@ from hf_folders import add_sentence_modules, write_decoder, write_whole
 
 from graphs.check import check
 from pipelines.adapters.linear_names import linear_name
-from pipelines.host.backends.open_model import open_encoder
-from pipelines.host.contracts.encoder_batch import TokenBatch
-from pipelines.host.contracts.encoder_contract import EncoderSettings
+from pipelines.inference.backends.open_model import open_encoder
+from pipelines.inference.contracts.encoder_batch import TokenBatch
+from pipelines.inference.contracts.encoder_contract import EncoderSettings
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.pooling.body.dense import read_weights
 from pipelines.nodes.text.templates.jinja_template import Template

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from pipelines.adapters.weights import LinearShape
-from pipelines.host.backends.onnx.named_linears import find_linears
+from pipelines.inference.backends.onnx.named_linears import find_linears
 from tools.export.graphs.fused_projections import fuse_projections
 from tools.export.graphs.parameters import parameter
 from tools.export.graphs.quantizing import quantize

@@ -12,9 +12,9 @@ from later import Later
 from tiny_whisper import FRAMES, MELS, SIZES, frames_of, make_whisper, weights_of
 
 from graphs.check import check
-from pipelines.host.backends.open_model import open_encoder
-from pipelines.host.contracts.encoder_batch import TokenBatch
-from pipelines.host.contracts.encoder_contract import EncoderSettings
+from pipelines.inference.backends.open_model import open_encoder
+from pipelines.inference.contracts.encoder_batch import TokenBatch
+from pipelines.inference.contracts.encoder_contract import EncoderSettings
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.speech.whisper_tokens import read_whisper_tokens
 from pipelines.repository.new_graph import new_graph, recognise

@@ -6,7 +6,7 @@ import gguf
 import numpy as np
 
 from pipelines.gguf.convert import convert
-from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
+from pipelines.inference.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from tools.lab.bench.random_hybrid import QWEN35_4B, write_hybrid
 from tools.paged_steps import Prompt, prompt_logits
 

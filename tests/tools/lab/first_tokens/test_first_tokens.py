@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.host.backends.openvino.open_decoder import settings_of
+from pipelines.inference.backends.openvino.open_decoder import settings_of
 from pipelines.nodes.generation.body.model import Model
 from tools.lab.first_tokens.__main__ import conversations, row
 from tools.lab.kv_precision import distance

@@ -5,13 +5,13 @@ from __future__ import annotations
 from time import thread_time
 from typing import NamedTuple
 
-from pipelines.host.backends.fake_decoder import FakeSession
-from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
-from pipelines.host.engine.interface.engine_contract import GenerationRequest
-from pipelines.host.engine.kv_cache.cache_size import CacheSize
-from pipelines.host.sampling.stages import sample
-from pipelines.host.sampling.step_context import Logits, StepContext
+from pipelines.inference.backends.fake_decoder import FakeSession
+from pipelines.inference.contracts.step import Sampled
+from pipelines.inference.engine.generation_engine import EngineSettings, GenerationEngine, StepBody
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest
+from pipelines.inference.engine.kv_cache.cache_size import CacheSize
+from pipelines.inference.sampling.stages import sample
+from pipelines.inference.sampling.step_context import Logits, StepContext
 from pipelines.wire.sampling_params import SamplingParams
 from tools.lab.bench.ceiling.model import BLOCK_TOKENS, NUM_WORDS, SIGHT_TOKENS
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from graphs.check import check
 from graphs.graph import Binding
-from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.interface.engine_contract import GenerationRequest
 from pipelines.host.models.body import LiveBody
+from pipelines.inference.engine.generation_engine import GenerationEngine
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest
 from pipelines.loading.load import Resources, live_nodes
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.generation.output_guide import grammar_writer

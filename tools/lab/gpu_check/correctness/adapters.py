@@ -19,7 +19,7 @@ RANKS = {1: 16, 2: 5, 3: 24, 4: 8}
 ROUNDS = {"mixed": (1, 2, 3), "changed": (2, 3, 4)}
 """Which are loaded: in the second round the fourth has the place of the first."""
 LOOK_AT = (
-    "pipelines/host/backends/onnxruntime/cuda/adapter_pools.py (rows and owners of a step), "
+    "pipelines/inference/backends/onnxruntime/cuda/adapter_pools.py (rows and owners of a step), "
     "lora_linears.py (what a graph adds); MatMul over no rows, where the base alone is wrong"
 )
 

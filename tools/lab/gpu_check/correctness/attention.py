@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.host.backends.onnxruntime.step_input_names import METADATA
+from pipelines.inference.backends.onnxruntime.step_input_names import METADATA
 from tools.lab.gpu_check.base.setting import Absent, Failed, Setting
 from tools.lab.gpu_check.correctness.distance import Distance, distance
 from tools.lab.gpu_check.packs.nodes import (
@@ -33,7 +33,8 @@ ONNX_TYPES = {"f32": 1, "f16": 10, "bf16": 16, "i8": 3, "f8": 17}
 """Numbers of onnx.TensorProto.DataType."""
 TORCH_TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "f8": "float8_e4m3fn"}
 LOOK_AT = (
-    "pipelines/host/backends/onnxruntime/cuda/lowering.py: attributes and scales; nodes.py beside this file"
+    "pipelines/inference/backends/onnxruntime/cuda/lowering.py: attributes and scales; "
+    "nodes.py beside this file"
 )
 
 

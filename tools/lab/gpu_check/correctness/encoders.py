@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.contracts.encoder_batch import TokenBatch
-from pipelines.host.contracts.encoder_contract import EncoderSettings
+from pipelines.inference.contracts.encoder_batch import TokenBatch
+from pipelines.inference.contracts.encoder_contract import EncoderSettings
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness.distance import distance
 from tools.lab.gpu_check.packs.encoder_folders import encoder_file
@@ -24,17 +24,17 @@ LIMITS = {"float32": 1e-4, "float16": 2e-2}
 """Allowed relative error by type of weights."""
 BATCHES = {"one": [7], "mixed": [5, 61, 1, 120, 33, 2], "alike": [64] * 16, "long": [250, 3]}
 """Lengths of the texts of each batch, in tokens."""
-LOOK_AT = "pipelines/host/backends/onnxruntime/cuda/{encoder,texts}.py, ops/cuda/pooling.cu"
+LOOK_AT = "pipelines/inference/backends/onnxruntime/cuda/{encoder,texts}.py, ops/cuda/pooling.cu"
 
 
 def open_on_gpu(path: Path) -> Any:
-    from pipelines.host.backends.onnxruntime.cuda.encoder_session import open_encoder
+    from pipelines.inference.backends.onnxruntime.cuda.encoder_session import open_encoder
 
     return open_encoder(path, EncoderSettings("cuda:0"))
 
 
 def open_on_cpu(path: Path) -> Any:
-    from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
+    from pipelines.inference.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
 
     return OnnxCpuEncoder(path)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.host.contracts.decoder_contract import DecoderSession
+from pipelines.inference.contracts.decoder_contract import DecoderSession
 from pipelines.telemetry.engine_counts import Counts
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.packs.driving import Answer, EngineLimits, Request, answers, engine
@@ -27,10 +27,11 @@ EXACT = 2e-4
 """Errors of log-probabilities below this are the noise of 32 bits over a few layers."""
 GRAPHS = {"without CUDA graphs": False, "with CUDA graphs": True}
 LOOK_AT = {
-    "mixed": "pipelines/host/backends/onnxruntime/cuda/decoder_session.py (step inputs, logits_indices); "
-    "the check `attention`",
-    "prefixes": "copies and block tables: ops/cuda/cache_blocks.py, pipelines/host/engine/kv_cache/cache.py",
-    "recompute": "pipelines/host/engine/scheduling/scheduler.py; slots of padding rows",
+    "mixed": "pipelines/inference/backends/onnxruntime/cuda/decoder_session.py (step inputs, "
+    "logits_indices); the check `attention`",
+    "prefixes": "copies and block tables: ops/cuda/cache_blocks.py, "
+    "pipelines/inference/engine/kv_cache/cache.py",
+    "recompute": "pipelines/inference/engine/scheduling/scheduler.py; slots of padding rows",
     "swap": "ops/cuda/cache_blocks.py: swap_out, swap_in, and their order in the session's run",
     "long": "positions: rotary embedding in float32 (use_tf32 must be off), windows of block tables",
 }

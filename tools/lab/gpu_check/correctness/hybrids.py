@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.contracts.step import NO_STATE, RecurrentStates, Step
-from pipelines.host.engine.packed_parts import PromptPart, packed_step
+from pipelines.inference.contracts.step import NO_STATE, RecurrentStates, Step
+from pipelines.inference.engine.packed_parts import PromptPart, packed_step
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness.distance import distance
 from tools.lab.gpu_check.packs.driving import EngineLimits, Request, answers, engine
@@ -44,12 +44,12 @@ CHUNKS = (512, 48, 1)
 WRONG_TOKENS = 3
 MAX_SEQUENCES, NUM_STATES, FEW_BLOCKS = 6, 24, 5
 LOOK_AT_SINKS = (
-    "pipelines/host/backends/onnxruntime/cuda/lowering.py (head_sink), the check `attention`, "
-    "pipelines/host/backends/onnx/expert_linears.py"
+    "pipelines/inference/backends/onnxruntime/cuda/lowering.py (head_sink), the check `attention`, "
+    "pipelines/inference/backends/onnx/expert_linears.py"
 )
 LOOK_AT = (
     "ops/cuda/recurrent.cu (the check `kernels`), ops/cpu/state_operators.hpp, "
-    "pipelines/host/backends/onnxruntime/cuda/states.py"
+    "pipelines/inference/backends/onnxruntime/cuda/states.py"
 )
 
 
@@ -63,8 +63,8 @@ class Room(NamedTuple):
 @contextmanager
 def open_on_gpu(packed: PackedHybrid, graphs: bool) -> Iterator[Any]:
     from ops.cuda.device import CupyDevice
-    from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
-    from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
+    from pipelines.inference.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+    from pipelines.inference.backends.onnxruntime.cuda.provider import CudaRuntime
 
     device = CupyDevice()
 

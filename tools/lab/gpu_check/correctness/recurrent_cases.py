@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.cuda import recurrent
-from pipelines.host.contracts.step import NO_STATE, ONLY_LAST
+from pipelines.inference.contracts.step import NO_STATE, ONLY_LAST
 from tools.lab.gpu_check.correctness.sizes import Size
 
 Floats = NDArray[np.float32]

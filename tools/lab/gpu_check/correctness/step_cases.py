@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.cache_blocks import slot_mapping
-from pipelines.host.contracts.step import Step
+from pipelines.inference.contracts.step import Step
 from tools.lab.gpu_check.correctness.sizes import Size
 
 

@@ -10,15 +10,15 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from pipelines.adapters.weights import BASE, AdapterWeights
-from pipelines.host.contracts.decoder_contract import DecoderSession
-from pipelines.host.contracts.step import Sampled
-from pipelines.host.engine.generation_engine import GenerationEngine, StepBody
-from pipelines.host.engine.interface.engine_contract import GenerationRequest
-from pipelines.host.engine.interface.outputs import Output
-from pipelines.host.engine.kv_cache.cache_size import CacheSize
-from pipelines.host.engine.sequences.policy import EngineSettings
-from pipelines.host.sampling.stages import sample
-from pipelines.host.sampling.step_context import Logits, StepContext
+from pipelines.inference.contracts.decoder_contract import DecoderSession
+from pipelines.inference.contracts.step import Sampled
+from pipelines.inference.engine.generation_engine import GenerationEngine, StepBody
+from pipelines.inference.engine.interface.engine_contract import GenerationRequest
+from pipelines.inference.engine.interface.outputs import Output
+from pipelines.inference.engine.kv_cache.cache_size import CacheSize
+from pipelines.inference.engine.sequences.policy import EngineSettings
+from pipelines.inference.sampling.stages import sample
+from pipelines.inference.sampling.step_context import Logits, StepContext
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ops.contract import PoolingOps
-from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.inference.contracts.encoder_batch import TokenBatch
 
 Made = Callable[[PoolingOps, Any, TokenBatch], Any]
 """(ops, an encoder's values, its batch) → pooled outputs on the device of the ops."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.inference.backends.onnx.decoder_model import DecoderModel
 from pipelines.onnx_format import decoder_format
 from pipelines.onnx_format.decoder_format import AttentionLayer
 from tools.lab.gpu_check.packs.nodes import NodeKind
@@ -94,7 +94,7 @@ def _calibration(kind: NodeKind) -> dict[str, float | None]:
 
 def cuda_graph(kind: NodeKind) -> bytes:
     """The node lowered for CUDA, as a model's bytes."""
-    from pipelines.host.backends.onnxruntime.cuda.lowering import lower_for_cuda
+    from pipelines.inference.backends.onnxruntime.cuda.lowering import lower_for_cuda
 
     lowered = lower_for_cuda(node_decoder(kind), kind.block_tokens, kind.cache)
     return bytes(ir.to_proto(lowered).SerializeToString())
@@ -102,7 +102,7 @@ def cuda_graph(kind: NodeKind) -> bytes:
 
 def cache_scales(kind: NodeKind) -> tuple[float, float]:
     """The scales of stored keys and values; 1 when the cache is not quantized."""
-    from pipelines.host.backends.onnxruntime.cuda.lowering import QUANTIZED_RANGE, quantization_scale
+    from pipelines.inference.backends.onnxruntime.cuda.lowering import QUANTIZED_RANGE, quantization_scale
 
     if kind.cache not in QUANTIZED_RANGE:
         return 1.0, 1.0

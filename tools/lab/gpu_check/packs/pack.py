@@ -19,9 +19,9 @@ import onnx_ir as ir
 import torch
 from transformers import AutoModelForCausalLM
 
-from pipelines.host.backends.onnx.decoder_model import DecoderModel
-from pipelines.host.backends.onnxruntime.cuda.lora_linears import add_adapter_pools
-from pipelines.host.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
+from pipelines.inference.backends.onnx.decoder_model import DecoderModel
+from pipelines.inference.backends.onnxruntime.cuda.lora_linears import add_adapter_pools
+from pipelines.inference.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
 from pipelines.onnx_format import decoder_format
 from pipelines.onnx_format.decoder_format import AttentionLayer
 from tools.export.base.folder import ExportError

@@ -18,11 +18,11 @@ from onnx.external_data_helper import load_external_data_for_model
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from pipelines.gguf.convert import FLOAT_SUMS, convert
-from pipelines.host.backends.onnx.decoder_model import DecoderModel
-from pipelines.host.backends.onnx.read_decoder import read_decoder
-from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
-from pipelines.host.backends.onnxruntime.cuda.lowering import lower
+from pipelines.inference.backends.onnx.decoder_model import DecoderModel
+from pipelines.inference.backends.onnx.read_decoder import read_decoder
+from pipelines.inference.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
+from pipelines.inference.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
+from pipelines.inference.backends.onnxruntime.cuda.lowering import lower
 from tools.export.base.folder import quiet
 from tools.export.decoders.experts import route_experts
 from tools.export.decoders.tracing import trace, watch

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
+from pipelines.inference.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
 from pipelines.onnx_format.decoder_format import AttentionLayer
 from tools.lab.gpu_check.packs.packed import present
 

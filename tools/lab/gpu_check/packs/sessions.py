@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.adapters.weights import AdapterRoom
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import (
+from pipelines.inference.backends.onnxruntime.cuda.lowered_decoder import (
     QUANTIZED_RANGE,
     LoraLinear,
     LoweredDecoder,
@@ -80,8 +80,8 @@ def cuda_session(
     room for adapters.
     """
     from ops.cuda.device import CupyDevice
-    from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
-    from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
+    from pipelines.inference.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+    from pipelines.inference.backends.onnxruntime.cuda.provider import CudaRuntime
 
     device = CupyDevice()
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pipelines.host.engine.generation_engine import GenerationEngine
+from pipelines.inference.engine.generation_engine import GenerationEngine
 from tools.lab.gpu_check.base.setting import Setting
 from tools.lab.gpu_check.base.tracing import device_trace
 from tools.lab.gpu_check.packs.driving import Decoding, EngineLimits, decode, prefill_s, start_decoding

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops import pooling
-from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.inference.contracts.encoder_batch import TokenBatch
 from tools.lab.gpu_check.base.setting import Figures, Setting
 from tools.lab.gpu_check.correctness.encoders import open_on_gpu, random_batch
 from tools.lab.gpu_check.packs.encoder_folders import encoder_file

@@ -9,10 +9,10 @@ from random import Random
 
 import numpy as np
 
-from pipelines.host.contracts.step import Step, no_pairs
-from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
-from pipelines.host.sampling.sampling_slots import SamplingSlots
-from pipelines.host.sampling.step_context import StepContext
+from pipelines.inference.contracts.step import Step, no_pairs
+from pipelines.inference.engine.speculation.speculation_slots import SpeculationSlots
+from pipelines.inference.sampling.sampling_slots import SamplingSlots
+from pipelines.inference.sampling.step_context import StepContext
 
 VOCAB_SIZE = 5000
 BLOCK_TOKENS = 4

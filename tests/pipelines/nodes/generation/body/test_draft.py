@@ -12,13 +12,13 @@ from cache_slots import context_slots
 from speculation_streams import BLOCK_TOKENS, play, random_text, rows_of, step_of
 
 from ops.contract import RowSampling
-from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
-from pipelines.host.contracts.step import Step
-from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
-from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
-from pipelines.host.engine.speculation.step_cost import StepCost
-from pipelines.host.sampling.sampling_slots import SamplingSlots
-from pipelines.host.sampling.step_context import StepContext
+from pipelines.inference.backends.fake_decoder import FakeSession, fake_logits
+from pipelines.inference.contracts.step import Step
+from pipelines.inference.engine.speculation.speculation_slots import SpeculationSlots
+from pipelines.inference.engine.speculation.speculative_steps import with_draft_tokens
+from pipelines.inference.engine.speculation.step_cost import StepCost
+from pipelines.inference.sampling.sampling_slots import SamplingSlots
+from pipelines.inference.sampling.step_context import StepContext
 from pipelines.nodes.generation.body.draft import Draft, check_draft
 from pipelines.nodes.generation.body.draft_policy import DraftPolicy
 

@@ -17,12 +17,12 @@ from patience import PATIENCE_S
 
 from ops.cuda.sampling import CudaSamplingOps
 from pipelines.base.errors import RequestError
-from pipelines.host.contracts.guide import MaskTiming
-from pipelines.host.contracts.step import DraftRows, Step
-from pipelines.host.guides import token_tables
-from pipelines.host.sampling.sampling_slots import SamplingSlots
-from pipelines.host.sampling.stages import sample
-from pipelines.host.sampling.step_context import Logits, StepContext
+from pipelines.inference.contracts.guide import MaskTiming
+from pipelines.inference.contracts.step import DraftRows, Step
+from pipelines.inference.guides import token_tables
+from pipelines.inference.sampling.sampling_slots import SamplingSlots
+from pipelines.inference.sampling.stages import sample
+from pipelines.inference.sampling.step_context import Logits, StepContext
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.wire.sampling_params import GuideSpec, HeldCalls, SamplingParams, Thinking
 

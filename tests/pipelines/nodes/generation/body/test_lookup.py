@@ -12,8 +12,8 @@ from breadth import after
 from speculation_streams import VOCAB_SIZE, copied_text, play, random_text, rows_of, step_of
 
 from ops.draft_verification import NO_DRAFT_TOKEN
-from pipelines.host.sampling.sampling_slots import SamplingSlots
-from pipelines.host.sampling.step_context import StepContext
+from pipelines.inference.sampling.sampling_slots import SamplingSlots
+from pipelines.inference.sampling.step_context import StepContext
 from pipelines.nodes.generation.body.lookup import Lookup
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.host.engine.speculation.step_cost import StepCost
+from pipelines.inference.engine.speculation.step_cost import StepCost
 from pipelines.nodes.generation.body.lookup_cost import LOOKUP_SHARE, LOOKUP_TRIES, LookupCost
 
 STEP_S = 0.001

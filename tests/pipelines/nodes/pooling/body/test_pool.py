@@ -13,8 +13,8 @@ from safetensors.numpy import save_file
 
 from graphs.graph import Binding, Source
 from ops.pooling import POOLINGS
-from pipelines.host.contracts.device_errors import ModelError
-from pipelines.host.contracts.encoder_batch import TokenBatch
+from pipelines.inference.contracts.device_errors import ModelError
+from pipelines.inference.contracts.encoder_batch import TokenBatch
 from pipelines.loading.load import Resources
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.pooling.body.dense import read_weights

@@ -13,10 +13,10 @@ from later import missing
 from traced_shapes import traced
 
 from pipelines.adapters.weights import LinearShape
-from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
-from pipelines.host.backends.onnxruntime.cuda.lora_linears import add_adapter_pools
-from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.inference.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.inference.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.inference.backends.onnxruntime.cuda.lora_linears import add_adapter_pools
+from pipelines.inference.backends.onnxruntime.runtime import CPU, open_session
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness import adapters as checking
 from tools.lab.gpu_check.packs import sessions

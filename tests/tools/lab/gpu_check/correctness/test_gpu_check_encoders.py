@@ -10,8 +10,8 @@ import pytest
 from host_device import HostDevice
 
 from ops.cuda.pooling import CudaPoolingOps
-from pipelines.host.backends.onnxruntime.cuda.encoder_session import OnnxCudaEncoder
-from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.inference.backends.onnxruntime.cuda.encoder_session import OnnxCudaEncoder
+from pipelines.inference.backends.onnxruntime.runtime import CPU, open_session
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness import encoders
 from tools.lab.gpu_check.packs.encoder_folders import encoder_file, packed_encoder

@@ -11,14 +11,14 @@ import pytest
 from breadth import after
 from host_device import HostDevice
 
-from pipelines.host.backends.onnx.recurrent import find_recurrent
-from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
-from pipelines.host.backends.onnxruntime.cuda.recurrent import lower_states, state_shapes
-from pipelines.host.backends.onnxruntime.cuda.state_library import state_library
-from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter
-from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.inference.backends.onnx.recurrent import find_recurrent
+from pipelines.inference.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.inference.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.inference.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
+from pipelines.inference.backends.onnxruntime.cuda.recurrent import lower_states, state_shapes
+from pipelines.inference.backends.onnxruntime.cuda.state_library import state_library
+from pipelines.inference.backends.onnxruntime.graph_writer import GraphWriter
+from pipelines.inference.backends.onnxruntime.runtime import CPU, open_session
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness import hybrids
 from tools.lab.gpu_check.packs.packed import NotPacked

@@ -12,7 +12,7 @@ import pytest
 from later import missing
 from traced_shapes import traced
 
-from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.inference.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.wire.logprobs import TokenLogprobs
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness import attention
@@ -237,7 +237,7 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def session(tiny):
-    from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+    from pipelines.inference.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
     session = OnnxCpuSession(tiny.folder / "model.onnx", OnnxCpuSettings(threads=1))
     session.allocate(
@@ -293,7 +293,7 @@ def test_a_wrong_token_is_not_good(tiny, run):
 @pytest.mark.breadth
 def test_a_tied_head_is_written_once(tied, tmp_path):
     pytest.importorskip("onnxscript")
-    from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+    from pipelines.inference.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
     model = written(tied, tmp_path)
     sizes = sum(parameter.nbytes for parameter in model.parameters())

@@ -19,9 +19,9 @@ from host_device import HostDevice
 from patience import PATIENCE_S
 from traced_shapes import traced
 
-from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
-from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.inference.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.inference.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.inference.backends.onnxruntime.runtime import CPU, open_session
 from tools.lab.gpu_check.base.setting import Failed, Setting
 from tools.lab.gpu_check.correctness import end_to_end
 from tools.lab.gpu_check.correctness.end_to_end import differences, judge, run_scenarios, scenarios
@@ -209,7 +209,7 @@ def test_the_end_to_end_check_names_what_is_wrong(on_host, monkeypatch):
     assert "mixed, with CUDA graphs: " in said
     assert "mixed, without CUDA graphs: " not in said
     assert "with and without CUDA graphs, mixed: " in said
-    assert "pipelines/host/backends/onnxruntime/cuda/decoder_session.py" in said
+    assert "pipelines/inference/backends/onnxruntime/cuda/decoder_session.py" in said
 
 
 @pytest.mark.breadth
@@ -260,13 +260,13 @@ from tools.lab.gpu_check.checks import CHECKS
 for check in CHECKS:
     check.load()
 import ops.cuda.device, ops.cuda.sampling, ops.cuda.step_inputs, ops.cuda.cache_blocks
-import pipelines.host.backends.onnxruntime.cuda.decoder_session, pipelines.host.backends.onnxruntime.cuda.provider
+import pipelines.inference.backends.onnxruntime.cuda.decoder_session, pipelines.inference.backends.onnxruntime.cuda.provider
 """
 OPEN = """
 import json, pathlib
 from host_device import HostDevice
-from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
-from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.inference.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.inference.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from tools.lab.gpu_check.packs import sessions
 from tools.lab.gpu_check.packs.packed import read_model
 import tools.lab.gpu_check.packs.driving as driving

@@ -1,4 +1,0 @@
-"""How an exported file is run: which backend opens which file, and what backends share.
-
-A backend implements the protocols of `pipelines.host.contracts` and does not know the engine.
-"""

@@ -1,0 +1,1 @@
+"""What computes in the engine host: engines, the backends that run exported files, samplers and guides."""

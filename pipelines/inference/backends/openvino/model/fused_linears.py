@@ -1,0 +1,121 @@
+"""Lets linear layers of Braid's kernels do what surrounds them: fewer nodes, whose results stay in the cache.
+
+A linear layer of several weights, as queries, keys and values, writes an output for each of them.  One that
+reads a gate times another linear layer of the same rows computes that product while it rounds.
+"""
+
+from __future__ import annotations
+
+import openvino as ov
+
+from pipelines.inference.backends.openvino.model.operator_library import OperatorLibrary
+
+BLOCK_LINEAR = "BlockLinear"
+GGUF_LINEAR = "GgufLinear"
+"""The kernels' operator for a weight in a GGUF file, which is made when the model is read."""
+OPERATORS = frozenset({BLOCK_LINEAR, GGUF_LINEAR})
+BLOCK_CHANNELS = 16
+"""Channels that the kernels pack together; an output begins at a multiple of them."""
+SILU, GELU_TANH = 1, 3
+"""Values of the operators' attribute `gated`."""
+
+
+def fuse_linears(model: ov.Model, library: OperatorLibrary) -> None:
+    """Replace what the operators of `library` can do themselves; names of linear layers stay."""
+    for node in model.get_ordered_ops():
+        if node.get_type_name() in OPERATORS:
+            _fuse_gate(node, library)
+    for node in model.get_ordered_ops():
+        if node.get_type_name() == "VariadicSplit":
+            _fuse_split(node, library)
+
+
+def with_attributes(node: ov.Node, rows: ov.Output, library: OperatorLibrary, **changed: object) -> ov.Node:
+    """A linear layer that is `node`, of `rows` and with other attributes."""
+    constants = [node.input_value(number) for number in range(1, node.get_input_size())]
+    attributes = {**node.get_attributes(), **changed}
+    operator = library.node(node.get_type_name(), [rows, *constants], attributes)
+    operator.set_friendly_name(node.get_friendly_name())
+    return operator
+
+
+def _fuse_gate(node: ov.Node, library: OperatorLibrary) -> None:
+    """Let a linear layer read the gate and what it is multiplied by as the linear layer before wrote them."""
+    product = node.input_value(0).get_node()
+    if product.get_type_name() != "Multiply" or not _has_one_reader(product.output(0)):
+        return
+    for number in (0, 1):
+        gate = _gate(product.input_value(number))
+        if gate is not None and _are_halves(gate[1], product.input_value(1 - number)):
+            kind, half = gate
+            fused = with_attributes(node, half.get_node().input_value(0), library, gated=kind)
+            node.output(0).replace(fused.output(0))
+            return
+
+
+def _gate(activated: ov.Output) -> tuple[int, ov.Output] | None:
+    """The activation, and the value that only it reads."""
+    node = activated.get_node()
+    kind, value = node.get_type_name(), node.input_value(0) if node.get_input_size() else None
+    if value is None or not _has_one_reader(activated):
+        return None
+    if kind == "Swish" and _is_silu(node) and _has_one_reader(value):
+        return SILU, value
+    if kind == "Gelu" and node.get_attributes()["approximation_mode"] == "TANH" and _has_one_reader(value):
+        return GELU_TANH, value
+    if kind == "Multiply":
+        for first, second in ((0, 1), (1, 0)):
+            value, sigmoid = node.input_value(first), node.input_value(second).get_node()
+            is_silu = sigmoid.get_type_name() == "Sigmoid" and sigmoid.input_value(0) == value
+            if is_silu and len(value.get_target_inputs()) == 2 and _has_one_reader(sigmoid.output(0)):
+                return SILU, value
+    return None
+
+
+def _is_silu(swish: ov.Node) -> bool:
+    """Whether what it multiplies by before the sigmoid, if anything, is 1."""
+    if swish.get_input_size() == 1:
+        return True
+    beta = swish.input_value(1).get_node()
+    return beta.get_type_name() == "Constant" and float(beta.get_data().item()) == 1
+
+
+def _are_halves(gate: ov.Output, other: ov.Output) -> bool:
+    """Whether they are the first and the second half of one value in float32, and nothing else reads them."""
+    split = gate.get_node()
+    if split.get_type_name() != "VariadicSplit" or split != other.get_node() or not _has_one_reader(other):
+        return False
+    sizes = _sizes(split)
+    in_order = (gate.get_index(), other.get_index()) == (0, 1)
+    return in_order and len(sizes) == 2 and sizes[0] == sizes[1] and _is_float32(split.input_value(0))
+
+
+def _fuse_split(split: ov.Node, library: OperatorLibrary) -> None:
+    """Let a linear layer write what is split as outputs of its own."""
+    whole = split.input_value(0)
+    node, sizes = whole.get_node(), _sizes(split)
+    if node.get_type_name() not in OPERATORS or not _has_one_reader(whole) or not sizes:
+        return
+    if any(size % BLOCK_CHANNELS for size in sizes[:-1]) or node.get_output_size() != 1:
+        return
+    fused = with_attributes(node, node.input_value(0), library, parts=sizes)
+    for number in range(len(sizes)):
+        split.output(number).replace(fused.output(number))
+
+
+def _sizes(split: ov.Node) -> list[int]:
+    """How many numbers each output has along the last axis; none where they are not known."""
+    last = len(split.get_output_partial_shape(0)) - 1
+    axis = split.input_value(1).get_node()
+    if axis.get_type_name() != "Constant" or int(axis.get_data().item()) not in (last, -1):
+        return []
+    axes = [port.get_partial_shape()[last] for port in split.outputs()]
+    return [] if any(each.is_dynamic for each in axes) else [each.get_length() for each in axes]
+
+
+def _has_one_reader(value: ov.Output) -> bool:
+    return len(value.get_target_inputs()) == 1
+
+
+def _is_float32(value: ov.Output) -> bool:
+    return bool(value.get_element_type() == ov.Type.f32)

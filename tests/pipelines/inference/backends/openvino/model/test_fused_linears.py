@@ -1,0 +1,111 @@
+"""What linear layers of Braid's kernels do beside: outputs of several weights, and a gate that they read."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import openvino as ov
+import pytest
+from openvino import opset13 as ops
+
+from pipelines.inference.backends.openvino.model.block_linears import use_block_linears
+
+WIDTH, INNER, ROWS = 64, 96, 37
+
+
+def weight(rng, rows, columns):
+    """A weight of int8 with a scale for a row, as graphs have it."""
+    codes = ops.constant(rng.integers(-127, 128, (rows, columns), np.int8))
+    scales = ops.constant(((0.5 + rng.random((rows, 1))) / 1024).astype(np.float32))
+    return ops.multiply(ops.convert(codes, "f32"), scales)
+
+
+def split(value, *sizes):
+    return ops.variadic_split(value, ops.constant(np.int64(-1)), ops.constant(np.array(sizes, np.int64)))
+
+
+def silu_by_sigmoid(gate):
+    return ops.multiply(ops.sigmoid(gate), gate)
+
+
+def gelu(gate):
+    return ops.gelu(gate, "tanh")
+
+
+def network(activate, turned=False, watched=False):
+    """The network of a layer; `turned`: the gate comes last; `watched`: something else reads its middle."""
+    rng = np.random.default_rng(0)
+    rows = ops.parameter([-1, WIDTH], np.float32)
+    both = split(ops.matmul(rows, weight(rng, 2 * INNER, WIDTH), False, True), INNER, INNER)
+    gate, up = both.output(int(turned)), both.output(1 - turned)
+    middle = ops.multiply(activate(gate), up)
+    down = ops.matmul(middle, weight(rng, WIDTH, INNER), False, True)
+    down.set_friendly_name("down")
+    return ov.Model([down, middle] if watched else [down], [rows])
+
+
+def kinds(model):
+    return Counter(node.get_type_name() for node in model.get_ops())
+
+
+def computed(model, rows):
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
+    return ov.Core().compile_model(model, "CPU", exact)(rows)
+
+
+def some_rows(count=ROWS):
+    return np.random.default_rng(2).normal(size=(count, WIDTH)).astype(np.float32)
+
+
+@pytest.mark.parametrize("activate", [ops.swish, silu_by_sigmoid, gelu])
+def test_a_network_with_a_gate_is_two_nodes(kernels, activate):
+    expected = computed(network(activate), some_rows())[0]
+    model = network(activate)
+    use_block_linears(model, kernels(2))
+    assert kinds(model)["BlockLinear"] == 2
+    assert not {"VariadicSplit", "Sigmoid", "Swish", "Gelu"} & {*kinds(model)}
+    assert "down" in [node.get_friendly_name() for node in model.get_ops()]
+    together = computed(model, some_rows())[0].copy()
+    np.testing.assert_allclose(together, expected, atol=1e-4 * np.abs(expected).max())
+    for count in (1, 16):
+        np.testing.assert_array_equal(computed(model, some_rows()[:count])[0], together[:count])
+
+
+@pytest.mark.parametrize("given", [{"turned": True}, {"watched": True}])
+def test_another_gate_is_left_to_openvino(kernels, given):
+    expected = computed(network(ops.swish, **given), some_rows())
+    model = network(ops.swish, **given)
+    use_block_linears(model, kernels(2))
+    assert kinds(model)["Swish"] == 1
+    assert not kinds(model)["VariadicSplit"], "each half is an output"
+    for found, wanted in zip(computed(model, some_rows()).values(), expected.values(), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
+
+
+def attention(*sizes):
+    """What is split in several, each of which a result reads."""
+    rng = np.random.default_rng(1)
+    rows = ops.parameter([-1, WIDTH], np.float32)
+    parts = split(ops.matmul(rows, weight(rng, sum(sizes), WIDTH), False, True), *sizes)
+    return ov.Model([ops.relu(part) for part in parts.outputs()], [rows])
+
+
+@pytest.mark.parametrize(("sizes", "splits"), [((48, 16, 24), 0), ((16, 20, 12), 1)])
+def test_queries_keys_and_values_are_outputs_where_blocks_of_channels_end(kernels, sizes, splits):
+    expected = computed(attention(*sizes), some_rows())
+    model = attention(*sizes)
+    use_block_linears(model, kernels(2))
+    assert kinds(model)["VariadicSplit"] == splits
+    for found, wanted in zip(computed(model, some_rows()).values(), expected.values(), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("attributes", [{"parts": [16, 20]}, {"parts": [20, 28]}, {"gated": 9}])
+def test_parts_and_gates_that_do_not_fit_are_refused(kernels, attributes):
+    rng = np.random.default_rng(0)
+    rows = ops.parameter([-1, WIDTH], np.float32)
+    codes = ops.constant(rng.integers(-9, 9, (48, WIDTH), np.int8))
+    inputs = [rows.output(0), codes.output(0), ops.constant(np.ones((48, 1), np.float32)).output(0)]
+    with pytest.raises(RuntimeError, match="Check"):
+        kernels(2).library.node("BlockLinear", inputs, {"levels": 2, **attributes})
