@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import falcon.asgi
 
@@ -27,6 +27,8 @@ from server.services.affinity import affinity_key, fields_of
 from server.services.request_log import RequestLog
 
 if TYPE_CHECKING:
+    from pipelines.worker.call import Call
+    from pipelines.worker.pipeline import Pipeline
     from server.apis.batches.offline_store import OfflineStore
     from server.apis.responses.background import BackgroundResponses
     from server.apis.responses.store import ResponseStore
@@ -43,13 +45,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("braid.server")
 
 CATCH_UP_S = 30.0
-"""A worker listens after this time at the latest, whatever is not live in it yet."""
+"""The seconds that a new worker waits at most to serve the host's models before it takes requests."""
 
 COUNTED_S = 0.3
-"""Between two times that numbers are written which were put off."""
+"""The seconds between two writes of deferred counts."""
 
 LATEST_S = 0.001
-"""Percentiles of steps are not wanted: so few are looked at."""
+"""The window of the profile that `load_of` asks for, in seconds; its percentiles are not read."""
 
 SHUTTING_DOWN = "the server is shutting down"
 
@@ -178,6 +180,18 @@ class Services:
     def route(self, exchange: Exchange) -> RequestClient:
         """The way to the engine for the requests of one call."""
         return self.client.route(exchange.affinity)
+
+    def prepare(
+        self, pipeline: Pipeline, request: Any, exchange: Exchange, client: RequestClient | None = None
+    ) -> Call:
+        """The call of a pipeline for a request of this exchange, by `Pipeline.prepare`: it has the exchange's
+        tenant and its trace, so that engines know whose it is.
+
+        `client` is the way of requests that were sent for the same call before.  May be called in any thread.
+        Raises RequestError.
+        """
+        client = client or self.route(exchange)
+        return pipeline.prepare(request, client, exchange.tenant, trace=exchange.trace)
 
     async def close(self) -> None:
         await self.background.close(self.settings.grace_s)

@@ -15,7 +15,6 @@ from pipelines.nodes.decisions.questions import Question
 from pipelines.requests.pooling.input_parsing import check_total_chars
 from pipelines.values.node_values import Classes, Prompt, Scores
 from pipelines.values.tasks import PoolingInput
-from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from pipelines.worker.required_nodes import of_type
 from server.apis.decisions.label_reads import Reads
@@ -36,12 +35,8 @@ async def ask_encoder(
     _check_text(decision)
     compares = pipeline.task == "rerank" or _entailment(labels_of(pipeline)) is not None
     pooling_input = _statements(decision) if compares else _input(decision)
-
-    def prepare() -> Call:
-        client = services.route(exchange)
-        return pipeline.prepare(pooling_input, client, exchange.tenant, trace=exchange.trace)
-
-    call = await exchange.off_loop(prepare, num_bytes * max(1, len(pooling_input.pairs)))
+    num_bytes *= max(1, len(pooling_input.pairs))
+    call = await exchange.off_loop(lambda: services.prepare(pipeline, pooling_input, exchange), num_bytes)
     result = await run_pooling_call(call, exchange)
     if compares:
         answers = [*_by_statements(decision.questions, result.value)]

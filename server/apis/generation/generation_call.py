@@ -33,8 +33,7 @@ async def open_call(
     files = await fetch_images(services, client, pipeline, exchange, request, num_bytes)
 
     def make(request_input: GenerationInput) -> Call:
-        shown = with_files(request_input, files)
-        return pipeline.prepare(shown, client, exchange.tenant, trace=exchange.trace)
+        return services.prepare(pipeline, with_files(request_input, files), exchange, client)
 
     def prepare() -> Call:
         return make(generation(pipeline.max_context)) if fit is None else fit(make)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import RequestError
 from pipelines.values.node_values import Tensors
 from pipelines.values.tasks import TensorInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.apis.kserve.messages import Parameters
+from server.apis.pooling.pooling_call import run_pooling_call
 from server.http.exchange import Exchange
 from server.services.services import Services
 
@@ -42,20 +42,13 @@ async def run_tensors_call(
 ) -> Tensors:
     """The outputs of a graph of tensor models.  Raises BraidError, and ClientGone when the client left."""
     outputs = None if inference.outputs is None else list(inference.outputs)
-    client, trace = services.route(exchange), exchange.trace
 
     def prepare() -> Call:
-        request = TensorInput(inference.inputs, outputs)
-        return pipeline.prepare(request, client, exchange.tenant, trace=trace)
+        return services.prepare(pipeline, TensorInput(inference.inputs, outputs), exchange)
 
     call = await asyncio.to_thread(prepare) if pipeline.takes_long else prepare()
-    exchange.at_end(call.close)
-    exchange.when_gone(call.close)
-    call.start()
-    value: Tensors | None = await call.answer()
-    if value is None:
-        raise ClientGone
-    return value
+    tensors: Tensors = (await run_pooling_call(call, exchange)).value
+    return tensors
 
 
 async def encoded(encode: Callable[[], Reply], tensors: Tensors) -> Reply:

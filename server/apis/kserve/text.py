@@ -115,10 +115,7 @@ async def pooled_tensors(
     else:
         request = _request(task.body, question, {"input": question.texts})
         make = request.pooling_input
-    client = services.route(exchange)
-    call = await exchange.long_work(
-        lambda: pipeline.prepare(make(), client, trace=exchange.trace), question.num_bytes
-    )
+    call = await exchange.long_work(lambda: services.prepare(pipeline, make(), exchange), question.num_bytes)
     result = await run_pooling_call(call, exchange)
     return Tensors({task.output.name: np.asarray(result.value.values)})
 

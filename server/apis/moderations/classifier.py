@@ -41,9 +41,7 @@ async def moderate_by_labels(
 
     def prepare() -> Call:
         pooling_input = PoolingInput(prompts=prompts, truncate_prompt_tokens=-1)
-        return pipeline.prepare(
-            pooling_input, services.route(exchange), exchange.tenant, trace=exchange.trace
-        )
+        return services.prepare(pipeline, pooling_input, exchange)
 
     result = await run_pooling_call(await exchange.off_loop(prepare, num_bytes), exchange)
     return _judgements(result.value, harms_of(pipeline))

@@ -115,7 +115,7 @@ class PoolingEndpoint(Generic[Body]):
 
         def prepare() -> Call:
             pooling_input = with_files(self.pooling_input(request, pipeline), files)
-            return pipeline.prepare(pooling_input, client, trace=exchange.trace)
+            return services.prepare(pipeline, pooling_input, exchange, client)
 
         return await exchange.off_loop(prepare, work_bytes(request, num_bytes) + size_of(files))
 

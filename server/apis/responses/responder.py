@@ -69,13 +69,14 @@ class Responder:
     async def call(self, exchange: Exchange, asked: AskedResponse) -> Call:
         """The model's call, with the defaults and the error texts of the exchange's dialect."""
         dialect = exchange.dialect
-        client, transform = self._services.route(exchange), dialect.transform_generation
+        services, transform = self._services, dialect.transform_generation
+        client = services.route(exchange)
 
         def make_call(pipeline: Pipeline, generation: GenerationInput) -> Call:
-            return pipeline.prepare(transform(generation), client, exchange.tenant, trace=exchange.trace)
+            return services.prepare(pipeline, transform(generation), exchange, client)
 
         try:
-            return await asked.prepared.call(self._services, client, asked.pipeline, exchange, make_call)
+            return await asked.prepared.call(services, client, asked.pipeline, exchange, make_call)
         except RequestError as error:
             raise dialect.translate_error(self._kind, error) from None
 

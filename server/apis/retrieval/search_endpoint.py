@@ -28,8 +28,7 @@ class SearchEndpoint:
         pipeline = await find_pipeline(services, exchange, request.model, SEARCH)
 
         def prepare() -> Call:
-            client = services.route(exchange)
-            return pipeline.prepare(request.pooling_input(), client, exchange.tenant, trace=exchange.trace)
+            return services.prepare(pipeline, request.pooling_input(), exchange)
 
         result = await run_pooling_call(await exchange.off_loop(prepare, len(raw)), exchange)
         reply_id = f"search-{exchange.client_id or exchange.request_id}"

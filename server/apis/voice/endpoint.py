@@ -91,10 +91,7 @@ class SpeechEndpoint:
     async def _call(self, request: SpeakRequest, voice: str, pipeline: Pipeline, exchange: Exchange) -> Call:
         """A call that has begun; the phonemes are found off the event loop."""
         spoken = SpeakInput(request.input, voice, request.speed, request.language)
-        client, trace = self._services.route(exchange), exchange.trace
-        call = await exchange.long_work(
-            lambda: pipeline.prepare(spoken, client, exchange.tenant, trace=trace)
-        )
+        call = await exchange.long_work(lambda: self._services.prepare(pipeline, spoken, exchange))
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
         call.start()

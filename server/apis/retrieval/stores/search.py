@@ -13,7 +13,6 @@ from pipelines.retrieval.index_reader import IndexReader, Query, dense_of, query
 from pipelines.values.node_values import Prompt, SparseVectors, Vectors
 from pipelines.values.search_values import Hit, pairs_to_rank
 from pipelines.values.tasks import PoolingInput
-from pipelines.worker.call import Call
 from pipelines.worker.model_choice import EMBEDDING, Ability
 from server.apis.pooling.pooling_call import PoolingResult, run_pooling_call
 from server.apis.retrieval.stores.bodies import SearchStore, StoreRanking
@@ -121,13 +120,9 @@ class StoreSearch:
     async def _run(self, model: str, ability: Ability, request: PoolingInput) -> PoolingResult:
         services, exchange = self._services, self._exchange
         pipeline = await find_pipeline(services, exchange, model, ability)
-
-        def prepare() -> Call:
-            client = services.route(exchange)
-            return pipeline.prepare(request, client, exchange.tenant, trace=exchange.trace)
-
         num_chars = sum(len(query) for query in self._request.query)
-        return await run_pooling_call(await exchange.off_loop(prepare, num_chars), exchange)
+        call = await exchange.off_loop(lambda: services.prepare(pipeline, request, exchange), num_chars)
+        return await run_pooling_call(call, exchange)
 
 
 def _without(removed: list[str], condition: Where | None) -> Where | None:

@@ -20,6 +20,8 @@ from openai import AsyncOpenAI, NotFoundError
 from patience import PATIENCE_S
 from random_bodies import random_body
 
+from pipelines.inference.engine.batching.batch_engine import BatchEngine
+
 PATHS = ["/v1/embeddings", "/v3/embeddings", "/pooling", "/classify"]
 LAST = "hidden: {type: encoder, from: batch, path: encoder.fake}"
 MODELS = {
@@ -88,6 +90,41 @@ def test_each_model_gives_its_own(ask):
     assert [pair["probs"] for pair in pairs] == [row_of(ids(text), size=1).tolist() for text in texts]
     usage = answers[0].json["usage"]
     assert usage["prompt_tokens"] == usage["total_tokens"] == sum(len(ids(text)) for text in texts)
+
+
+ASKED = [
+    ("/v1/embeddings", {"model": "vectors", "input": "a"}),
+    ("/pooling", {"model": "tokens", "input": "a"}),
+    ("/classify", {"model": "moods", "input": "a"}),
+    ("/v1/rerank", {"model": "pairs", "query": "a", "documents": ["b"]}),
+    ("/v1/score", {"model": "pairs", "queries": "a", "documents": ["b"]}),
+    ("/v2/models/vectors/generate", {"text_input": "a"}),
+    ("/v2/models/pairs/generate", {"text_input": "a", "documents": ["b"]}),
+]
+
+
+def test_an_engine_knows_whose_texts_it_gets(models, monkeypatch):
+    use_fake_encoders(monkeypatch)
+    origins, submit = [], BatchEngine.submit
+
+    def noted(self, key, request):
+        origins.append(request.origin)
+        submit(self, key, request)
+
+    monkeypatch.setattr(BatchEngine, "submit", noted)
+
+    async def scene(client):
+        for path, body in ASKED:
+            for session in ("one", "two"):
+                answer = await client.post(path, body, **{"X-Session-ID": session})
+                assert answer.status == 200, (path, answer.body)
+
+    app = live_app(models)
+    app.run(scene(app.client))
+    tenants = [origin.tenant for origin in origins]
+    assert tenants == tenants[:2] * len(ASKED)
+    assert "" not in tenants and tenants[0] != tenants[1]
+    assert all(origin.name for origin in origins)
 
 
 def test_a_thousand_texts_come_back_in_order(ask):

@@ -16,6 +16,7 @@ if missing("torch"):
     pytest.skip("needs the extra export", allow_module_level=True)
 
 from asking import asker
+from live_app import live_app
 from safetensors.numpy import load_file, save_file
 from test_dual_encoder import content, shown, url_of, user, written
 from tiny_qwen_vl import IMAGE_ID, qwen_processor, write_qwen
@@ -185,6 +186,23 @@ def test_an_adapter_changes_texts_beside_images_as_merged_weights_do(ask, served
     np.testing.assert_allclose(embedded, expected, rtol=0, atol=1e-4)
     plain = np.concatenate([vectors(reply) for reply in ask(*[("/v1/embeddings", body) for body in bodies])])
     assert np.abs(plain - expected).max(axis=1).min() > 0.01
+
+
+def test_the_uuid_of_an_image_is_enough_for_the_session_that_sent_it(served):
+    sent = {**shown(url_of(SMALL)), "uuid": "small"}
+    named = {"type": "image_url", "image_url": None, "uuid": "small"}
+
+    async def scene(client):
+        async def embedded(part, session):
+            body = {"model": MODEL, "messages": user(part)}
+            return await client.post("/v1/embeddings", body, **{"X-Session-ID": session})
+
+        return [await embedded(*asked) for asked in ((sent, "one"), (named, "one"), (named, "two"))]
+
+    app = live_app(served[2])
+    first, again, other = app.run(scene(app.client))
+    np.testing.assert_allclose(vectors(again), vectors(first), atol=1e-5)
+    assert (other.status, "Cache miss" in other.error["message"]) == (400, True), other.body
 
 
 def test_what_would_be_read_otherwise_is_refused_and_marks_are_text(ask):
