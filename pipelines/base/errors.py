@@ -2,6 +2,7 @@
 
 BraidError
 ├── RequestError      400  the request is at fault; `field` names where
+│   ├── RequestCancelled   a client or a pause ended what the request needs
 │   ├── MissingField       a field that must be there is not
 │   ├── NoTextFits         a constraint of the output that nothing fulfils
 │   ├── ContextTooLong     the prompt has more tokens than the model takes
@@ -10,6 +11,7 @@ BraidError
 │   └── FetchFailed   422  a file that the request names by its URL did not come
 ├── NotFound          404  no such model, version or task
 │   └── ModelNotFound      no model has this name
+├── InvalidConfig     412  config.json of OpenVINO Model Server that cannot be taken
 ├── Overloaded        429  too many requests; try again after `retry_after_s`
 ├── Unavailable       503  starting, restarting or shutting down; try again after `retry_after_s`
 └── EngineError       500  the step that computed this request failed

@@ -37,7 +37,7 @@ class WeightsRead:
 
 
 class AdapterCalls:
-    """Belongs to the host's main thread."""
+    """Belongs to the thread that holds the turn."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ MAX_LORA_LOADS = 1000
 
 
 class Publisher:
-    """Writes what changed since it last wrote.  Belongs to the host's main thread."""
+    """Writes what changed since it last wrote.  Belongs to the thread that holds the turn."""
 
     def __init__(
         self, instances: ModelInstances, calls: Calls, clock: Callable[[], float] = time.monotonic

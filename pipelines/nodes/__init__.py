@@ -73,15 +73,13 @@ NODE_TYPES = {
 """Node type in a graph file → module and class in this folder."""
 NODES_FILE = "nodes.py"
 """The file of a model's folder with node types of its own."""
-ALIASES = {"sounds": "audio"}
-"""Earlier name of a node type → its name."""
-
 
 OTHER_WORDS = {
     **dict.fromkeys(("chat", "llm", "generate", "translate", "rewrite", "prompt"), "ask"),
     **dict.fromkeys(("retrieve", "retriever", "retrieval"), "find"),
     **dict.fromkeys(("rerank", "reranker"), "rerank_hits"),
     **dict.fromkeys(("route", "router", "switch"), "choose"),
+    **dict.fromkeys(("sounds", "sound"), "audio"),
 }
 """Names that other programs give such steps → the node type that an error text offers."""
 BETWEEN = {
@@ -94,7 +92,7 @@ BETWEEN = {
 
 
 class Vocabulary(Mapping[str, type[Node]]):
-    """NODE_TYPES and ALIASES with the classes themselves, each imported on first use, and a model's own."""
+    """NODE_TYPES with the classes themselves, each imported on first use, and a model's own."""
 
     meant = MappingProxyType(OTHER_WORDS)
     """Read by the checker of graphs, for the text about an unknown type."""
@@ -107,19 +105,19 @@ class Vocabulary(Mapping[str, type[Node]]):
     def __getitem__(self, name: str) -> type[Node]:
         if name in self._own:
             return self._own[name]
-        module, _, cls = NODE_TYPES[ALIASES.get(name, name)].partition(":")
+        module, _, cls = NODE_TYPES[name].partition(":")
         node_type: type[Node] = getattr(import_module(f"{__name__}.{module}"), cls)
         return node_type
 
     def __contains__(self, name: object) -> bool:
         """Imports nothing."""
-        return name in NODE_TYPES or name in ALIASES or name in self._own
+        return name in NODE_TYPES or name in self._own
 
     def __iter__(self) -> Iterator[str]:
-        return chain(NODE_TYPES, ALIASES, self._own)
+        return chain(NODE_TYPES, self._own)
 
     def __len__(self) -> int:
-        return len(NODE_TYPES) + len(ALIASES) + len(self._own)
+        return len(NODE_TYPES) + len(self._own)
 
 
 VOCABULARY = Vocabulary()

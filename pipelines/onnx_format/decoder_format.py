@@ -67,10 +67,10 @@ CONTEXT_ATTENTION = "ContextAttention"
 CONTEXT_ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale")
 """Attributes of every cross-attention node; `layer` is that of the attention node whose cache it shares."""
 GGUF_LINEAR = "GgufLinear"
-GGUF_ATTRIBUTES = ("weight", "type", "N", "K", "file", "runs")
-"""Attributes of every linear layer whose weight stays in a GGUF file.  `weight`: its name; `type`: ggml's
-number; `file`: which part of the model's files it is in, from 0.  `runs`: for each run of its rows where in
-the file the first one begins, how far the next one is, both in bytes, and how many there are.
+"""A linear layer whose weight, of N rows of K numbers, stays in a GGUF file.  Its attributes are N, K, and
+`weight`: its name; `type`: ggml's number; `file`: which part of the model's files it is in, from 0; `runs`:
+for each run of its rows where in the file the first one begins, how far the next one is, both in bytes, and
+how many there are.
 """
 GGUF_ROWS = "GgufRows"
 CALIBRATION = ("key_absmax", "value_absmax")

@@ -5,7 +5,7 @@ import { el } from "./dom.js";
 import { button } from "./play_dom.js";
 
 /** Node type of a graph → the media type that its model takes. */
-const TAKEN = { images: "image/", sounds: "audio/" };
+const TAKEN = { images: "image/", audio: "audio/" };
 
 /** The kinds of media that a model takes, by the nodes of its graph: some of "image/", "audio/". */
 export async function mediaOf(model) {

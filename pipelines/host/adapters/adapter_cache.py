@@ -50,7 +50,7 @@ class _Place:
 
 
 class AdapterPlaces:
-    """The adapters of one engine.  Belongs to the host's main thread.
+    """The adapters of one engine.  Belongs to the thread that holds the turn.
 
     `_places` are in the order of their last use.  Invariant: there are at most `max_loaded` of them.
     """

@@ -40,7 +40,7 @@ class RegisteredAdapter:
 
 
 class AdapterRegistry:
-    """Belongs to the host's main thread.  A number is given once and never again.
+    """Belongs to the thread that holds the turn.  A number is given once and never again.
 
     `left` is called with every number that no new request uses any more.
     """

@@ -64,7 +64,7 @@ class InFlightCall:
 
 
 class Calls:
-    """The calls of a host.  Belongs to its main thread.
+    """The calls of a host.  Belongs to the thread that holds the turn.
 
     Invariants: a call is here exactly while one of its choices may still give an Output;
     `instance.num_calls` is the number of its calls here.

@@ -1,6 +1,6 @@
 """The model instances of a host: which one new calls use, and when one may be closed.
 
-A model instance is one model folder loaded once.  Belongs to the host's main thread; opens no file.
+A model instance is one model folder loaded once.  Belongs to the thread that holds the turn; opens no file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sounds node: the sounds of a conversation → what the model's encoder reads of them."""
+"""The audio node: the sounds of a conversation → what the model's encoder reads of them."""
 
 from __future__ import annotations
 

@@ -10,8 +10,6 @@ from typing import Any
 
 SECONDS_PER_ID = 0.02
 """Between the times of two neighbouring ids."""
-NUM_TIMES = 1501
-"""Ids of times, 0.00 to 30.00."""
 
 
 @dataclass(frozen=True)

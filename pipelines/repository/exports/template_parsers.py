@@ -23,7 +23,6 @@ from pipelines.base.cache_folder import default_cache
 from pipelines.base.code_digest import code_digest
 from pipelines.base.digests import digest
 
-"""The folder that holds the packages."""
 MODULE = "pipelines.nodes.text.parser_search.process"
 SEARCHES = (
     MODULE,

@@ -13,7 +13,7 @@ from typing import Any
 from graphs import node
 from graphs.flow import OneOf, show
 from graphs.node import Node
-from pipelines.nodes import ALIASES, NODE_TYPES, VOCABULARY
+from pipelines.nodes import NODE_TYPES, VOCABULARY
 from pipelines.nodes.interface import AskedReply
 from pipelines.values.tasks import TASKS
 from tools.lab.reference.setting_rows import setting_rows, table
@@ -34,8 +34,6 @@ The `task` of a graph fixes the type of `request` and the type that its last lin
 ## Node types
 
 {overview}
-
-Earlier names are read too: {aliases}.
 
 {sections}
 
@@ -84,7 +82,6 @@ def page() -> str:
     return TEXT.format(
         tasks=table(("task", "`request`", "last line"), tasks),
         overview=table(("type", "runs in", "takes", "gives"), [_overview(name) for name in _ordered()]),
-        aliases=", ".join(f"`{alias}` ({name})" for alias, name in ALIASES.items()),
         sections="\n\n".join(_sections()),
         values=table(("type", "meaning"), list(_values())),
     )

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from graphs.check import check
+from graphs.errors import GraphError
 from pipelines.nodes import VOCABULARY
 from pipelines.repository.exports.audio_graph import ENCODER, NEEDED
 from pipelines.repository.new_graph import new_graph, recognise
@@ -31,13 +32,11 @@ def test_the_graph_reads_sounds_into_the_prompt(tmp_path):
     assert sources["generated"] == ["tokens", "heard"]
 
 
-def test_the_earlier_name_of_its_node_is_read(tmp_path):
+def test_an_error_text_offers_the_type_of_its_node(tmp_path):
     text = new_graph(folder_of(tmp_path))
     assert text.count("type: audio") == 1
-    older = check(text.replace("type: audio", "type: sounds"), VOCABULARY, TASKS)
-    assert [line.type for line in older.bindings] == [
-        line.type for line in check(text, VOCABULARY, TASKS).bindings
-    ]
+    with pytest.raises(GraphError, match="did you mean `audio`"):
+        check(text.replace("type: audio", "type: sounds"), VOCABULARY, TASKS)
 
 
 @pytest.mark.parametrize(
