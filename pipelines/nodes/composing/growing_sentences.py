@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-END = re.compile(r"[.!?…]+[\"'”’)\]*_]*(?=\s)|[。！？।]+[」』”]*|\n+")
+END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*+(?=\s)|[。！？।]+[」』”]*|\n+")
 """What ends a part, with what belongs to it; a point counts once something stands behind it."""
 PAUSES = (", ", "; ", ": ", " – ", " ")
 """Where a part that is too long is cut, the better places first."""
@@ -49,8 +49,9 @@ class GrowingSentences:
                 return mark.end()
         if len(self._text) > self._longest:
             return self._cut()
-        tail = re.search(r"\S*\Z", self._text)
-        self._searched = max(0, tail.start() if tail else 0)
+        words = self._text.rsplit(maxsplit=1)
+        is_open = bool(words) and self._text.endswith(words[-1])  # its last word may go on
+        self._searched = len(self._text) - (len(words[-1]) if is_open else 0)
         return None
 
     def _is_within(self, mark: re.Match[str]) -> bool:

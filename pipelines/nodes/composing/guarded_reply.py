@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -30,12 +31,14 @@ class LookSettings:
 
 class _HeldUpdate(NamedTuple):
     """An update that waits, and the number of tokens up to its end.  `call` is the number of the tool's call
-    that it is a part of, from 1; 0 for text.
+    that it is a part of, from 1; 0 for text.  `begin` counts the updates before that call, or before this
+    one.
     """
 
     end: int
     update: Any
     call: int
+    begin: int
 
 
 @dataclass(slots=True)
@@ -49,6 +52,7 @@ class _Choice:
     num_judged: int = 0
     chars_judged: int = 0
     waiting: list[_HeldUpdate] = field(default_factory=list)
+    num_released: int = 0
     call: int = 0
     num_calls: int = 0
 
@@ -58,7 +62,10 @@ class _Choice:
         self.num_tokens += update.piece.num_tokens
         if shown:
             self._enter(update.tool_calls if isinstance(update, ReplyUpdate) else ())
-        self.waiting.append(_HeldUpdate(self.num_tokens, update, self.call))
+        begin = self.num_released + len(self.waiting)
+        if self.call and self.waiting and self.waiting[-1].call == self.call:
+            begin = self.waiting[-1].begin
+        self.waiting.append(_HeldUpdate(self.num_tokens, update, self.call, begin))
 
     def _enter(self, pieces: Sequence[ToolCallPiece]) -> None:
         """Note which call an update with these pieces is a part of."""
@@ -71,12 +78,16 @@ class _Choice:
     def released(self, up_to: int, is_last: bool) -> list[Any]:
         """The updates of the first `up_to` tokens, up to a call that is not whole there."""
         waiting = self.waiting
-        num = sum(held.end <= up_to for held in waiting)
-        calls = [held.call for held in waiting] + [0 if is_last else self.call]
-        while num and calls[num - 1] and calls[num - 1] == calls[num]:
-            num -= 1
-        self.waiting = waiting[num:]
-        return [held.update for held in waiting[:num]]
+        num = bisect_right(waiting, up_to, key=lambda held: held.end)
+        if num:
+            last = waiting[num - 1]
+            after = waiting[num].call if num < len(waiting) else 0 if is_last else self.call
+            if last.call and last.call == after:
+                num = last.begin - self.num_released
+        released = [held.update for held in waiting[:num]]
+        del waiting[:num]
+        self.num_released += num
+        return released
 
     def withheld(self) -> TokenPiece[Any]:
         """The counts of all that waits, without its tokens."""

@@ -84,11 +84,11 @@ class HeldReply(PassedReply):
     @property
     def choices(self) -> list[WholeReply]:
         """The choices of the reply, each whole."""
-        pairs = [pair for batch in self._batches for pair in batch]
-        return [
-            joined([update for choice, update in pairs if choice == number])
-            for number in range(self.num_choices)
-        ]
+        updates: list[list[Any]] = [[] for _ in range(self.num_choices)]
+        for batch in self._batches:
+            for choice, update in batch:
+                updates[choice].append(update)
+        return [joined(of_choice) for of_choice in updates]
 
     def shown(self, num_alternatives: int | None) -> HeldReply:
         """This reply for a client that asked for at most this many alternatives of each token; None: for no

@@ -1,4 +1,7 @@
-"""Splits text that arrives in pieces at tags: no character is lost, and half a tag is held back."""
+"""Text that arrives in pieces: split at tags, and searched with a bounded number of steps for each character.
+
+No character is lost, and half a tag is held back.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,53 @@ class TagScanner:
 def overlap(text: str, tag: str) -> int:
     """Length of the longest proper beginning of `tag` that ends `text`."""
     at = text.find(tag[0], max(0, len(text) - len(tag) + 1))
-    while at >= 0 and not tag.startswith(text[at:]):
-        at = text.find(tag[0], at + 1)
-    return len(text) - at if at >= 0 else 0
+    if at < 0:
+        return 0
+    end = text[at:]
+    return len(end) if tag.startswith(end) else SearchPattern(tag).advance(0, end)[0]
+
+
+class SearchPattern:
+    """One string, and how a search for it goes on where a character does not continue what was found.
+
+    Several searches may share it: each keeps the one number that `advance` returns.  Knuth, Morris and Pratt,
+    "Fast pattern matching in strings", 1977.
+    """
+
+    def __init__(self, text: str) -> None:
+        """`text` is not empty."""
+        self.text = text
+        self._shorter = [0, 0]
+        """Number of characters matched → that of the longest shorter beginning which they end with.
+
+        It is filled as far as searches come, so that a long string costs nothing before it is met.
+        """
+
+    def advance(self, matched: int, text: str) -> tuple[int, int]:
+        """Search in the next piece of a text, whose end before it was the first `matched` characters.
+
+        Returns (the size of the longest beginning of the string, but not the whole, with which the text now
+        ends, 0).  Where the string is whole in the piece: (its length, the place in the piece behind it).
+        """
+        sought, shorter = self.text, self._shorter
+        size = len(sought)
+        for place, char in enumerate(text, 1):
+            while matched and sought[matched] != char:
+                matched = shorter[matched]
+            if sought[matched] != char:
+                continue
+            matched += 1
+            if matched == size:
+                return matched, place
+            if matched == len(shorter):
+                self._extend()
+        return matched, 0
+
+    def _extend(self) -> None:
+        """Fill in one entry more."""
+        sought, shorter = self.text, self._shorter
+        last = sought[len(shorter) - 1]
+        matched = shorter[-1]
+        while matched and sought[matched] != last:
+            matched = shorter[matched]
+        shorter.append(matched + (sought[matched] == last))

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.nodes.interface import Loading, Running
+from pipelines.nodes.text.markup.tags import SearchPattern
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.replies.prompt_logprobs import DescribePrompt, PromptTexts
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
@@ -38,50 +39,65 @@ class Detokenize(Node):
     def run(self, call: Running, generated: Stream[TokenUpdate]) -> Stream[TextUpdate]:
         request, prompts = call.request, PromptTexts()
         skips = request.skip_special_tokens and not call.plan.keep_special_tokens
+        stops = StopPatterns(request.stop, request.include_stop_str_in_output)
 
         def make(choice: StreamChoice) -> Detokenizer:
             decoder = IncrementalDecoder(self.tokenizer, skips)
-            stops = StopStrings(request.stop, request.include_stop_str_in_output)
             scored = choice.params.prompt_logprobs is not None
             describe_prompt = partial(prompts.describe, choice) if scored else None
-            return Detokenizer(decoder, stops, request.sampling.get("min_tokens", 0), describe_prompt)
+            return Detokenizer(
+                decoder, StopStrings(stops), request.sampling.get("min_tokens", 0), describe_prompt
+            )
 
         return generated.pipe(make)
+
+
+class StopPatterns:
+    """The stop strings of a request, none of them empty, which the searches of all its choices share."""
+
+    def __init__(self, stops: Sequence[str], include: bool) -> None:
+        """`include`: a text that a stop string ends has it at its end."""
+        self.patterns = [SearchPattern(stop) for stop in stops]
+        self.first_chars = frozenset(stop[0] for stop in stops)
+        self.include = include
 
 
 class StopStrings:
     """Finds the earliest stop string across piece borders; holds back what may become one."""
 
-    def __init__(self, stops: Sequence[str], include: bool) -> None:
-        self.stops = stops
-        self.include = include
+    def __init__(self, stops: StopPatterns) -> None:
+        self.include = stops.include
         self.held = ""
+        self._patterns = stops.patterns
+        self._first_chars = stops.first_chars
+        self._found = [0] * len(stops.patterns)  # characters of each with which the text so far ends
 
     def push(self, text: str) -> tuple[str, str | None]:
         """(text that is safe to show, the stop string that ended it or None)."""
-        if not self.stops:
+        if not self._found or (not self.held and self._first_chars.isdisjoint(text)):
             return text, None
+        begun, stop = 0, None  # where the earliest stop string begins
+        for index, pattern in enumerate(self._patterns):
+            self._found[index], end = pattern.advance(self._found[index], text)
+            at = len(self.held) + end - len(pattern.text)
+            if end and (stop is None or at < begun):
+                begun, stop = at, pattern.text
         text = self.held + text
-        hits = [(at, stop) for stop in self.stops if (at := text.find(stop)) >= 0]
-        if hits:
-            at, stop = min(hits, key=lambda hit: hit[0])
-            self.held = ""
-            return text[: at + len(stop) if self.include else at], stop
-        keep = max(_overlap(text, stop) for stop in self.stops)
-        self.held = text[len(text) - keep :]
-        return text[: len(text) - keep], None
+        if stop is not None:
+            self._forget()
+            return text[: begun + len(stop) if self.include else begun], stop
+        shown = len(text) - max(self._found)
+        self.held = text[shown:]
+        return text[:shown], None
 
     def flush(self) -> str:
-        text, self.held = self.held, ""
+        """What was held back, at the end of the text."""
+        text = self.held
+        self._forget()
         return text
 
-
-def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of `text` that begins `stop`."""
-    for size in range(min(len(stop) - 1, len(text)), 0, -1):
-        if text.endswith(stop[:size]):
-            return size
-    return 0
+    def _forget(self) -> None:
+        self.held, self._found = "", [0] * len(self._found)
 
 
 class Detokenizer:

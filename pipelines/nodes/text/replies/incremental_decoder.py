@@ -8,6 +8,16 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+MAX_BYTES = 4
+"""Bytes of a character in UTF-8."""
+
+
+MAX_HELD = 32
+"""Tokens without a text, after which that of all but the last of them is given out.
+
+They are bytes that become no character, or tokens that are left out of texts: each further one would have
+all of them decoded again.
+"""
 
 
 class IncrementalDecoder:
@@ -15,11 +25,52 @@ class IncrementalDecoder:
 
     def __init__(self, tokenizer: Tokenizer, skip_special_tokens: bool) -> None:
         self.tokenizer = tokenizer
+        self._skips = skip_special_tokens
         self._stream = DecodeStream(skip_special_tokens=skip_special_tokens)
+        self._before: list[int] = []  # the tokens of the last text
+        self._held: list[int] = []  # those after it
 
     def push(self, token_id: int) -> str:
-        piece: str | None = self._stream.step(self.tokenizer, token_id)
-        return piece or ""
+        self._held.append(token_id)
+        try:
+            piece: str | None = self._stream.step(self.tokenizer, token_id)
+        except Exception:  # by the new tokens, the ones before them become another text, which was given out
+            piece = self._alone()
+        if piece:
+            self._before, self._held = self._held, []
+            return piece
+        return self._let_go() if len(self._held) >= MAX_HELD else ""
+
+    def _alone(self) -> str:
+        """The text of the tokens that are held, without those before them, behind which others may follow."""
+        self._stream = DecodeStream(ids=self._held, skip_special_tokens=self._skips)
+        return self._decode(self._held)
+
+    def _let_go(self) -> str:
+        """The text of the tokens that are held, but for half a character at their end, which stays held."""
+        num_kept, text = self._split()
+        last_ids = self._held[len(self._held) - num_kept :]
+        self._held = []
+        self._stream = DecodeStream(ids=self._before, skip_special_tokens=self._skips)
+        return text + "".join(self.push(token_id) for token_id in last_ids)
+
+    def _split(self) -> tuple[int, str]:
+        """(how many of the last tokens that are held may be half a character, the text of those before)."""
+        text = self._after(self._held)
+        for num_kept in range(1, MAX_BYTES):
+            first, last = self._held[:-num_kept], self._held[-num_kept:]
+            if (shown := self._after(first)) + self._after(last) == text:
+                return num_kept, shown
+        return 0, text
+
+    def _after(self, ids: list[int]) -> str:
+        """The text of ids behind the tokens before them."""
+        before, whole = self._decode(self._before), self._decode([*self._before, *ids])
+        return whole[len(before) :] if whole.startswith(before) else self._decode(ids)
+
+    def _decode(self, ids: list[int]) -> str:
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=self._skips)
+        return text
 
     def token_text(self, token_id: int) -> tuple[str, bytes]:
         """One token alone, as text and as bytes (for log-probabilities)."""

@@ -2,7 +2,9 @@
 
 import random
 
+import pytest
 from every_case import every_case
+from patience import least_cpu_s
 
 from pipelines.nodes.composing.growing_sentences import GrowingSentences, spoken
 
@@ -34,6 +36,13 @@ def test_sentences(text):
         pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
         assert parts(pieces) == found
     assert parts(list(text)) == found
+
+
+@pytest.mark.parametrize("text", ["x" * 1990 + " ", "." * 1990, "." * 900 + "]" * 1000])
+def test_a_long_part_is_not_read_again_from_each_of_its_characters(text):
+    sentences = GrowingSentences(2000)
+    sentences.push(text)
+    assert least_cpu_s(lambda: [sentences.push("") for _ in range(100)], 0.2) < 0.2
 
 
 def test_what_has_no_end_is_cut():

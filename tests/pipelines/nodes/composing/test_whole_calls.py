@@ -6,9 +6,10 @@ import asyncio
 from random import Random
 
 import pytest
+from line_counts import lines_run
 
 from pipelines.nodes.composing.guarded_reply import GuardedReply, LookSettings
-from pipelines.nodes.composing.passed_reply import StreamedReply
+from pipelines.nodes.composing.passed_reply import HeldReply, StreamedReply
 from pipelines.values.reply_values import ReplyUpdate, ToolCallPiece
 from pipelines.wire.token_piece import TokenPiece
 
@@ -112,3 +113,26 @@ def test_calls_before_a_refused_one_are_sent_where_each_token_is_judged():
     for seed in range(50):
         updates, _ = written(Random(seed), share_merged=0)
         assert calls_of(read(updates, LookSettings(1, 0, None), "poi")) == CALLS[:2], seed
+
+
+def test_a_long_call_that_waits_is_not_read_again_at_each_look():
+    def read_call(num_pieces):
+        pieces = [ToolCallPiece(0, "", "call_0", "note"), *[ToolCallPiece(0, "x")] * num_pieces]
+        single = [ReplyUpdate(TokenPiece([7], 1), "", tool_calls=[piece]) for piece in pieces]
+        read([*single, ReplyUpdate(TokenPiece([8], 1, "stop"), "")], LookSettings(1, 0, None), "never said")
+
+    assert lines_run(lambda: read_call(2000)) < 12 * lines_run(lambda: read_call(250))
+
+
+def test_the_choices_of_a_held_reply_are_found_in_one_pass():
+    def choices_of(num_choices):
+        reply = Written([])
+        reply.num_choices = num_choices
+        batches = [
+            [(choice, ReplyUpdate(TokenPiece([7], 1), f"{choice}")) for choice in range(num_choices)],
+            [(choice, ReplyUpdate(TokenPiece([8], 1, "stop"), ".")) for choice in range(num_choices)],
+        ]
+        return [choice.text for choice in HeldReply(reply, batches).choices]
+
+    assert choices_of(3) == ["0.", "1.", "2."]
+    assert lines_run(lambda: choices_of(320)) < 12 * lines_run(lambda: choices_of(40))

@@ -23,7 +23,7 @@ class CharacterReader:
                     self.closed = True
                     self._end_at_mark()
                     return text[at + len(self._close) :]
-                if self._close.startswith(text[at:]):
+                if len(text) - at < len(self._close) and self._close.startswith(text[at:]):
                     self._held = text[at:]
                     break
             if (taken := self._take(char)) is not None:

@@ -17,7 +17,7 @@ CDATA, END = "<![CDATA[", "]]>"
 """The marks around text in which tags are text."""
 HEAD = re.compile(r"""\s*["']?(?P<name>\w[\w.\-]*)["']?\s*>""")
 PARAMETER = re.compile(
-    r"""\s*<param\s+name=["']?(?P<key>[^"'>]+)["']?\s*>"""
+    r"""\s*<param\s+name=["']?(?P<key>[^"'>]++)["']?\s*>"""
     r"(?P<value>(?:(?><!\[CDATA\[.*?\]\]>)|(?!</param>|<!\[CDATA\[).)*+)</param>",
     re.DOTALL,
 )

@@ -41,9 +41,8 @@ def _deepseek(name: str, tail: str = "") -> Family:
 
 def _functions(before: str, after: str) -> Family:
     """`<function=f><parameter=k>v</parameter></function>` between two markers, which models may omit."""
-    key = (
-        r"(?:\s*([^>\n]+)>|([\w.\-]+)\s*[:=](?=[^>\n]*\n)[ \t]*)"  # a model may write `<parameter=key: value`
-    )
+    # a model may write `<parameter=key: value`
+    key = r"(?:\s*+([^>\n]+)>|([\w.\-]+)\s*[:=](?=[^>\n]*\n)[ \t]*)"
     opens = ("<function=", before)
     reader = tagged(rf"{NAME}\s*>\s*", "<parameter=", key, "</parameter>", after, opens)
     block = CallBlock("<function=", reader, "</function>")

@@ -12,6 +12,11 @@ from pipelines.nodes.text.parsers.tools.keyed_calls import KeyedReader
 from pipelines.nodes.text.parsers.tools.tagged_calls import tagged
 
 NAME = r"(?P<name>\w[\w.\-]*+)"
+KEY = r"(?:[^\s\"'>]|\s++(?!string=\"\w*\"\s*>))++"
+"""The key of a parameter, up to its quote, an attribute or the end of the tag.
+
+A tag that does not end is read once, not once for each of its blanks.
+"""
 DSML = "｜DSML｜"
 
 
@@ -20,7 +25,7 @@ def _invoked(mark: str, before: tuple[str, ...], after: tuple[str, ...]) -> Fami
     reader = tagged(
         rf"[\"']?{NAME}[\"']?\s*>\s*",
         f"<{mark}parameter name=",
-        r"[\"']?([^\"'>]+)[\"']?(?:\s+string=\"\w*\")?\s*>",
+        rf"[\"']?({KEY})[\"']?(?:\s++string=\"\w*\")?\s*>",
         f"</{mark}parameter>",
         after[0],
         (f"<{mark}invoke name=", *before),

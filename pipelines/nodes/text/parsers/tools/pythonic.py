@@ -127,7 +127,7 @@ class Quotes:
         if char not in "\"'":
             self._last = ""
             return bool(self.open)
-        self._last = self._last + char if self._last.endswith(char) else char
+        self._last = (self._last + char)[-3:] if self._last.endswith(char) else char
         if not self.open:
             self.open, self._last = (char * 3, "") if self._last == char * 3 else (char, self._last)
         elif self._last.endswith(self.open):

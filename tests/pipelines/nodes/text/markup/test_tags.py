@@ -1,4 +1,7 @@
+import random
+
 import pytest
+from counted_text import CountedText
 
 from pipelines.nodes.text.markup.tags import TagScanner, overlap
 
@@ -43,3 +46,18 @@ def test_no_split_changes_what_is_found(at):
 @pytest.mark.parametrize(("text", "size"), [("abc", 0), ("ab<", 1), ("<ta", 3), ("<tag>", 0), ("<t<t", 2)])
 def test_overlap_is_the_longest_beginning_of_the_tag(text, size):
     assert overlap(text, "<tag>") == size
+
+
+def test_overlap_is_that_of_a_plain_search():
+    rng = random.Random(0)
+    for _ in range(3000):
+        text, tag = ("".join(rng.choices("ab<", k=rng.randint(least, 12))) for least in (0, 1))
+        sizes = [size for size in range(len(tag)) if text.endswith(tag[:size])]
+        assert overlap(text, tag) == max(sizes), (text, tag)
+
+
+@pytest.mark.parametrize("tag", ["a" * 1000 + "z", "ab" + "a" * 1000, "a" * 500 + "b" + "a" * 500])
+def test_few_characters_are_read_for_an_overlap(tag):
+    CountedText.num_read = 0
+    overlap(CountedText("a" * 3000), CountedText(tag))
+    assert CountedText.num_read <= 7 * len(tag)

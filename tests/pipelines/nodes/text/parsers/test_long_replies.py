@@ -1,9 +1,10 @@
 """Long replies in single characters take processor time in proportion to their length."""
 
 import pytest
-from patience import least_cpu_s
+from patience import assert_linear, least_cpu_s
 
 from pipelines.nodes.text.parsers.tables import REASONING, TOOLS
+from pipelines.nodes.text.parsers.tools.families import FAMILIES
 from pipelines.nodes.text.parsers.tools.model_json import ModelJson
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,7 @@ REPLIES = [
     ("gemma4", f'{GEMMA}<|"|>a', "<tool_call|> "),
     ("gemma4", f"{GEMMA}[", "1,"),
 ]
-SMALL, FACTOR = 3_000, 8
+SMALL = 3_000
 
 
 def push_all(parser, text):
@@ -34,20 +35,34 @@ def push_all(parser, text):
     parser.push("", final=True)
 
 
-def assert_linear(push, head, fill):
-    """A text that is 8 times as long takes far less than 64 times as long, which its square would."""
-
-    def cost(size, enough_s=0.0):
-        text = head + (fill * size)[:size]
-        return least_cpu_s(lambda: push(text), enough_s)
-
-    bound_s = 3 * FACTOR * cost(SMALL) + 0.05
-    assert cost(FACTOR * SMALL, bound_s) < bound_s
+def assert_reads_once(push, head, fill):
+    assert_linear(lambda size: push(head + (fill * size)[:size]), SMALL)
 
 
 @pytest.mark.parametrize(("name", "head", "fill"), REPLIES)
 def test_calls_that_do_not_end(name, head, fill):
-    assert_linear(lambda text: push_all(TOOLS[name](DECLARED), text), head, fill)
+    assert_reads_once(lambda text: push_all(TOOLS[name](DECLARED), text), head, fill)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "fill"),
+    [("deepseek_v32", '<｜DSML｜parameter name="a', "\n"), ("qwen3_coder", "<parameter=", " ")],
+)
+def test_a_key_without_an_end(name, head, fill):
+    """Each line break has such a tag read once more."""
+    pattern = FAMILIES[name].blocks[0].reader.args[0].parameter
+    assert_reads_once(lambda text: pattern.match(f"{text}\n"), head, fill)
+
+
+def test_elements_with_half_a_tag():
+    """The text of a block is read once it ends."""
+
+    def push(text):
+        parser = TOOLS["minicpm5"](DECLARED)
+        parser.push(text)
+        parser.push('"x></function>', final=True)
+
+    assert_reads_once(push, '<function name="f"><param name="a', " ")
 
 
 @pytest.mark.parametrize("end", ["", "<|end|>", "<|return|>"])

@@ -3,7 +3,7 @@ from functools import partial
 import pytest
 from tokenizers import Tokenizer, decoders, models
 
-from pipelines.nodes.text.replies.detokenize import Detokenizer, StopStrings
+from pipelines.nodes.text.replies.detokenize import Detokenizer, StopPatterns, StopStrings
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.replies.prompt_logprobs import PromptTexts
 from pipelines.values.node_values import Tokens
@@ -17,7 +17,8 @@ END = "<|im_end|>"
 
 
 def machine(tokenizer, stops=(), include=False, min_tokens=0, skip_special=True):
-    return Detokenizer(IncrementalDecoder(tokenizer, skip_special), StopStrings(stops, include), min_tokens)
+    strings = StopStrings(StopPatterns(stops, include))
+    return Detokenizer(IncrementalDecoder(tokenizer, skip_special), strings, min_tokens)
 
 
 def token_update(token_ids, finish=None, **fields):
@@ -222,7 +223,10 @@ def test_scores_of_a_prompt_become_text_once_for_all_its_choices(tokenizer):
     for choice, known in ((0, scores), (1, scores), (2, scores[:1])):
         decoder = IncrementalDecoder(tokenizer, True)
         detokenizer = Detokenizer(
-            decoder, StopStrings([], False), 0, partial(prompts.describe, choices[choice])
+            decoder,
+            StopStrings(StopPatterns([], include=False)),
+            0,
+            partial(prompts.describe, choices[choice]),
         )
         out = detokenizer.push(token_update(first[:1], logprobs=PieceLogprobs(prompt=known)))
         told.append(out.piece.logprobs.prompt)
