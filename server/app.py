@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import falcon
 import falcon.asgi
-import falcon.routing
 
 from pipelines.telemetry import processes
 from server.apis.batches.batch_worker import MAX_RUNS, BatchWorker
@@ -28,6 +27,7 @@ from server.http.socket_exchange import ARRIVING, SocketExchange
 from server.http.unknown_fields_report import HEADER, UnknownFieldsReport
 from server.keys.limits import HEADERS
 from server.process.worker_state import process_of
+from server.services.paths import HeadRouter
 from server.services.request_counts import RequestCounts
 from server.services.services import Services
 
@@ -163,7 +163,7 @@ def batch_worker(services: Services) -> BatchWorker:
 def create_app(services: Services) -> App:
     """The application around given services."""
     settings = services.settings
-    router = falcon.routing.CompiledRouter()
+    router = HeadRouter()
     middleware: list[Any] = [
         RequestCounts(router),
         Lifespan(services),

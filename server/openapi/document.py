@@ -24,6 +24,8 @@ JSON = "application/json"
 DESCRIPTION = """\
 OpenAI's API with vLLM's fields under /v1, OpenVINO Model Server's paths under /v3 and /v3/v1.
 
+HEAD is answered wherever GET is, and is not listed.
+
 A field of a request is honoured, refused with a 400 that names it, or marked `Ignored` with the reason.
 """
 

@@ -40,9 +40,9 @@ OLLAMA_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/api/embeddings": {
         "POST": Operation("A vector", "pooling", (BodySchema(EmbeddingsBody),), (OllamaVector,))
     },
-    "/api/tags": {"GET": TAGS, "HEAD": TAGS},
-    "/api/ps": {"GET": LOADED, "HEAD": LOADED},
-    "/api/version": {"GET": VERSION, "HEAD": VERSION},
+    "/api/tags": {"GET": TAGS},
+    "/api/ps": {"GET": LOADED},
+    "/api/version": {"GET": VERSION},
     "/api/pull": {
         "POST": Operation(
             "Fetch a model, a line for each step", "models", (BodySchema(PullModelBody),), (PullProgress,)

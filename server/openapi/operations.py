@@ -249,10 +249,9 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/tokenize": {"POST": TOKENIZE_POST},
     "/detokenize": {"POST": DETOKENIZE_POST},
     "/tokenizer_info": {"GET": TOKENIZER_GET},
-    "/models": dict.fromkeys(
-        ("GET", "HEAD"),
-        Operation("List the models that are ready", "models", reply=(ModelList,), errors=GUARDED),
-    ),
+    "/models": {
+        "GET": Operation("List the models that are ready", "models", reply=(ModelList,), errors=GUARDED)
+    },
     "/models/{name:path}": {
         "GET": Operation("One model, or why it is not available", "models", reply=(ModelInfo,), errors=GETS)
     },

@@ -208,9 +208,7 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/reset_prefix_cache": {
         "POST": Operation("Empty the prefix caches of all models", "server", reply=(Success,), errors=GETS)
     },
-    "/models": dict.fromkeys(
-        ("GET", "HEAD"), Operation("All models and their states", "models", reply=(ModelList,), errors=GETS)
-    ),
+    "/models": {"GET": Operation("All models and their states", "models", reply=(ModelList,), errors=GETS)},
     "/models/load": {
         "POST": Operation("Load a model; ends when it is loaded", "models", (NAMED_LOAD,), (Success,))
     },
@@ -239,8 +237,8 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
         "GET": Operation("OpenVINO Model Server's status of all models", "models", reply=JSON, errors=GETS)
     },
     "/v1/config/reload": {"POST": Operation("Look at the model repository again", "models", reply=JSON)},
-    "/health": {"GET": PING, "HEAD": PING},
-    "/ping": {"GET": PING, "HEAD": PING, "POST": PING},
+    "/health": {"GET": PING},
+    "/ping": {"GET": PING, "POST": PING},
     "/load": {
         "GET": Operation("Requests in flight in this worker", "server", reply=(ServerLoad,), errors=())
     },
@@ -268,21 +266,24 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/v2/models/{name:path}/versions/{version}/stats": {"GET": TRITON_STATS},
     "/v2/models/{name:path}/versions/{version}/infer": {"POST": KSERVE_INFER},
     "/v2/health/live": {
-        method: Operation("Whether the worker responds", "server", reply=(Liveness,), errors=())
-        for method in ("GET", "HEAD")
+        "GET": Operation("Whether the worker responds", "server", reply=(Liveness,), errors=())
     },
     "/v2/health/ready": {
-        method: Operation(
+        "GET": Operation(
             "Whether every model that can be loaded is loaded", "server", reply=(Readiness,), errors=(503,)
         )
-        for method in ("GET", "HEAD")
     },
     "/version": {"GET": Operation("The server's version", "server", reply=(ServerVersion,), errors=())},
     "/metrics": {"GET": Operation("Prometheus' text exposition", "server", reply=TEXT, errors=())},
     "/openapi.json": {"GET": Operation("This document", "server", reply=JSON, errors=())},
     "/docs": {"GET": Operation("This document as a web page", "server", reply=HTML, errors=())},
     "/": {
-        **dict.fromkeys(("GET", "HEAD"), Operation("Leads to the status page", "server", errors=())),
+        "GET": Operation(
+            "Leads browsers to the status page; other programs read Ollama's word that a server runs",
+            "server",
+            reply=TEXT,
+            errors=(),
+        ),
         "POST": Operation(
             "Whatever the model does, as text-embeddings-inference has it",
             "tei",

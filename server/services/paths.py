@@ -1,6 +1,6 @@
-"""The prefixes of paths, and paths with a suffix after a model name that may have slashes itself.
+"""The prefixes of paths, paths with a suffix after a model name that may have slashes itself, and HEAD.
 
-Falcon's router cannot separate such a suffix from the name.
+Falcon's router cannot separate such a suffix from the name, and answers HEAD only where a resource says how.
 """
 
 from __future__ import annotations
@@ -11,11 +11,22 @@ from typing import Any
 
 import falcon
 import falcon.asgi
+import falcon.routing
 
 PREFIXES = ("/v1", "/v3", "/v3/v1")
 """OpenAI's, OpenVINO Model Server's, and that server's older one."""
 
 NAME = "{name:path}"
+
+
+class HeadRouter(falcon.routing.CompiledRouter):
+    """Falcon's router; HEAD is answered as GET is, whose body Falcon leaves out."""
+
+    def map_http_methods(self, resource: object, **kwargs: Any) -> Any:
+        methods: Any = super().map_http_methods(resource, **kwargs)
+        if "GET" in methods:
+            methods.setdefault("HEAD", methods["GET"])
+        return methods
 
 
 class NameResource:

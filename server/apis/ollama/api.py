@@ -13,11 +13,13 @@ from server.apis.ollama.models_endpoint import (
 )
 from server.apis.ollama.pull_endpoint import OllamaPullEndpoint
 from server.apis.ollama.text_endpoint import OllamaChatEndpoint, OllamaGenerateEndpoint
+from server.apis.operations.status_page import FrontEndpoint
 from server.services.api import Api
 
 API = Api(
     "ollama",
     root={
+        "/": FrontEndpoint,
         "/api/chat": OllamaChatEndpoint,
         "/api/generate": OllamaGenerateEndpoint,
         "/api/embed": OllamaEmbedEndpoint,

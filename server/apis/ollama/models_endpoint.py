@@ -86,8 +86,6 @@ class _ListEndpoint:
         resp.content_type = falcon.MEDIA_JSON
         resp.data = (await self._reply(self._services.of(req.scope["braid.exchange"]).catalogue)).to_json()
 
-    on_head = on_get
-
     async def _reply(self, catalogue: Catalogue) -> Reply:
         raise NotImplementedError
 
@@ -193,5 +191,3 @@ class ApiVersionEndpoint:
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         resp.content_type, resp.data = falcon.MEDIA_JSON, ApiVersion(version=API_VERSION).to_json()
-
-    on_head = on_get

@@ -35,8 +35,6 @@ class HealthEndpoint:
             resp.status = 503
             resp.retry_after = RETRY_AFTER_S
 
-    on_head = on_get
-
 
 class PingEndpoint(HealthEndpoint):
     """The check of health at the path of SageMaker."""
@@ -52,8 +50,6 @@ class LiveEndpoint:
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         resp.media = Liveness(live=True).model_dump()
-
-    on_head = on_get
 
 
 class ReadyEndpoint:
@@ -71,5 +67,3 @@ class ReadyEndpoint:
         if not ready:
             resp.status = 503
             resp.retry_after = RETRY_AFTER_S
-
-    on_head = on_get

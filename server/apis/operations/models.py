@@ -51,8 +51,6 @@ class ModelsEndpoint:
         resp.content_type = falcon.MEDIA_JSON
         resp.data = _listed(models, req).model_dump_json().encode()
 
-    on_head = on_get
-
 
 def _listed(models: list[ModelInfo], req: falcon.asgi.Request) -> ModelList | AnthropicModels:
     """The list in the shape that the client reads.  Raises RequestError."""

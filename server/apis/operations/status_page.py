@@ -1,4 +1,4 @@
-"""GET /status: the status page and its files, and / which leads there.  They need no API key."""
+"""GET /status: the status page and its files, and / which leads browsers there.  They need no API key."""
 
 from __future__ import annotations
 
@@ -52,17 +52,26 @@ def _file(path: Path) -> PageFile:
     return PageFile(TYPES[path.suffix], data, tag)
 
 
+HTML = "text/html"
+RUNNING = "Ollama is running"
+"""What Ollama says at /: its command line asks whether it gets a 200 there, other programs read the words."""
+
+
 class FrontEndpoint:
-    """Leads to the page."""
+    """Leads browsers to the page, where there is one; other programs learn that Ollama's API is served."""
 
     def __init__(self, services: Services) -> None:
-        pass
+        settings = services.settings
+        self._has_page, self._speaks_ollama = settings.status, "ollama" in settings.apis
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        resp.status = falcon.HTTP_307
-        resp.location = "/status"
-
-    on_head = on_get
+        if not self._has_page and not self._speaks_ollama:
+            raise falcon.HTTPRouteNotFound
+        resp.append_header("Vary", "Accept")
+        if self._speaks_ollama and not (self._has_page and HTML in req.accept):
+            resp.content_type, resp.text = falcon.MEDIA_TEXT, RUNNING
+        else:
+            resp.status, resp.location = falcon.HTTP_307, "/status"
 
 
 class StatusPageEndpoint:

@@ -38,7 +38,7 @@ class AnyRerankEndpoint:
 
 
 class AnyTaskEndpoint(FrontEndpoint):
-    """A body is forwarded by its fields, and by what the model does that it is for; GET leads to the page."""
+    """A body is forwarded by its fields, and by what the model does that it is for."""
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
@@ -49,13 +49,6 @@ class AnyTaskEndpoint(FrontEndpoint):
             "embed": EmbedEndpoint(services),
             "predict": LabelEndpoint(services),
         }
-
-    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        if not self._services.settings.status:
-            raise falcon.HTTPRouteNotFound
-        await super().on_get(req, resp)
-
-    on_head = on_get
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         with translated_errors():

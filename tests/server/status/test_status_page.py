@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from every_case import every_case
 
 from server import page
 from server.apis.operations.status_page import FOLDER, TYPES
@@ -12,9 +13,36 @@ from server.apis.operations.status_page import FOLDER, TYPES
 FILES = sorted(path.name for path in FOLDER.iterdir() if path.suffix in TYPES)
 
 
-def test_the_front_leads_to_the_page(rig):
-    answer = rig.get("/")
-    assert (answer.status, answer.headers["location"]) == (307, "/status")
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+PAGE, OLLAMA = (307, "/status", b""), (200, None, b"Ollama is running")
+NOTHING = (404, None, b"")
+NO_OLLAMA = frozenset({"openai", "tei"})
+
+
+FRONT = [
+    ("a browser", {}, BROWSER, PAGE),
+    ("a program", {}, "*/*", OLLAMA),
+    ("a program that names no type", {}, None, OLLAMA),
+    ("a browser, no page", {"status": False}, BROWSER, OLLAMA),
+    ("a program, no page", {"status": False}, "*/*", OLLAMA),
+    ("a program, Ollama's API alone", {"apis": frozenset({"ollama"}), "status": False}, "*/*", OLLAMA),
+    ("a program, no Ollama", {"apis": NO_OLLAMA}, "*/*", PAGE),
+    ("a program, neither", {"apis": NO_OLLAMA, "status": False}, "*/*", NOTHING),
+]
+
+
+@every_case(("who", "settings", "accept", "wanted"), FRONT)
+def test_the_front_leads_browsers_to_the_page_and_answers_ollamas_clients(
+    who, settings, accept, wanted, make_rig
+):
+    """Ollama's command line stops where HEAD / is no 200; other clients of it read the words of GET /."""
+    rig = make_rig(api_keys=("secret",), **settings)
+    status, place, body = wanted
+    for method in ("GET", "HEAD"):
+        answer = rig.ask(method, "/", headers={} if accept is None else {"Accept": accept})
+        assert (answer.status, answer.headers.get("location")) == (status, place)
+        if status != 404:
+            assert answer.body == (body if method == "GET" else b"")
 
 
 def test_the_page_needs_no_key_and_runs_nothing_from_elsewhere(make_rig):
@@ -63,7 +91,7 @@ def test_html_has_neither_scripts_nor_styles_of_its_own():
         assert re.findall(r"(?:src|href)=\W?(?:https?:)?//", html) == []
 
 
-@pytest.mark.parametrize("path", ["/", "/status", "/status/index.html", "/v1/status", "/v3/v1/status"])
+@pytest.mark.parametrize("path", ["/status", "/status/index.html", "/v1/status", "/v3/v1/status"])
 def test_a_setting_turns_it_off(make_rig, path):
     assert make_rig(status=False).get(path).status == 404
 
