@@ -15,6 +15,7 @@ BraidError
 ├── Overloaded        429  too many requests; try again after `retry_after_s`
 ├── Unavailable       503  starting, restarting or shutting down; try again after `retry_after_s`
 └── EngineError       500  the step that computed this request failed
+    └── ReplyAborted       the reply was ended before its end, and is not to be asked for again
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class BraidError(Exception):
     word: str | None = None
     """OpenAI's `error.code` for this kind of error, where it has one."""
     in_words = False
+    may_retry = True
+    """Whether clients that ask again after such a status do."""
 
     def __init__(
         self,
@@ -129,6 +132,15 @@ class Unavailable(BraidError):
 
 class EngineError(BraidError):
     status, kind = 500, "InternalServerError"
+
+
+class ReplyAborted(EngineError):
+    """A request was cancelled or a pause ended it, and its reply cannot say so: it would look complete."""
+
+    may_retry = False
+
+    def __init__(self) -> None:
+        super().__init__("The reply was aborted: the request was cancelled, or the server was paused.")
 
 
 def unloaded_by_hand(name: str) -> BraidError:

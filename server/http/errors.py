@@ -21,6 +21,8 @@ from pipelines.telemetry.request_trace import RequestTrace
 log = logging.getLogger("braid.server")
 
 INTERNAL = "Internal server error"
+RETRY = "X-Should-Retry"
+"""The header in which OpenAI's and Anthropic's clients read whether to ask again."""
 SERVER_ERROR = 1011
 """The close code of a WebSocket whose application failed."""
 
@@ -107,6 +109,8 @@ async def _reply(
     headers = {"Content-Type": falcon.MEDIA_JSON}
     if public.retry_after_s is not None:
         headers["Retry-After"] = str(public.retry_after_s)
+    if not public.may_retry:
+        headers[RETRY] = "false"
     if public.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     body = dialect.error(public).to_json()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
+from pipelines.base.errors import ReplyAborted
 from pipelines.values.reply_values import Citation, ReplyUpdate, ToolCallPiece
 from server.apis.generation.replies.citations import url_of
 from server.apis.generation.replies.reply_context import TextReplyContext
@@ -152,7 +153,12 @@ class ContentBuilder:
         return [] if block is None else [("stop", block, "")]
 
     def ended_by(self, num_output: int) -> tuple[StopReason, str | None]:
-        """`stop_reason` and `stop_sequence` of a message of `num_output` tokens."""
+        """`stop_reason` and `stop_sequence` of a message of `num_output` tokens.
+
+        Raises ReplyAborted: Anthropic has no reason for a message that was ended from outside.
+        """
+        if self.finish == "abort":
+            raise ReplyAborted
         if self.finish == "length":
             is_full = num_output >= self._shared.max_tokens
             return ("max_tokens" if is_full else "model_context_window_exceeded"), None
@@ -180,7 +186,7 @@ def usage(counter: TokenCounter) -> MessageUsage:
 
 
 def message(context: MessageContext, content: ContentBuilder, counter: TokenCounter) -> MessageReply:
-    """The whole reply."""
+    """The whole reply.  Raises ReplyAborted."""
     used = usage(counter)
     stop_reason, stop_sequence = content.ended_by(used.output_tokens)
     return MessageReply(

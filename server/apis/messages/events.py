@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
-from pipelines.base.errors import BraidError
+from pipelines.base.errors import BraidError, ReplyAborted
 from pipelines.values.reply_values import ReplyUpdate
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.messages.content_builder import ContentBuilder, MessageContext, OpenBlock, usage
@@ -79,7 +79,10 @@ class MessageEvents:
 
     def ending(self) -> bytes:
         used = usage(self.counter)
-        stop_reason, stop_sequence = self._content.ended_by(used.output_tokens)
+        try:
+            stop_reason, stop_sequence = self._content.ended_by(used.output_tokens)
+        except ReplyAborted as error:
+            return self.failure(error)
         stop = StopDelta(
             stop_reason=stop_reason, stop_sequence=stop_sequence, stop_details=self._content.stop_details
         )

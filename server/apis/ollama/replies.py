@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from pipelines.base.errors import BraidError
+from pipelines.base.errors import BraidError, ReplyAborted
 from pipelines.values.reply_values import ReplyUpdate, TextLogprob, ToolCallPiece
 from server.apis.generation.replies.chat import joined_calls
 from server.apis.generation.replies.choice_builder import ChoiceBuilder, text_of
@@ -65,7 +65,12 @@ class OllamaContext(TextReplyContext):
         return ChatPart(**common, message=OllamaMessage(role="assistant", content=content, **others))
 
     def end(self, part: OllamaPart, finish: str, prefill_s: float, counter: TokenCounter) -> OllamaPart:
-        """The last piece of the reply, with its counts and durations."""
+        """The last piece of the reply, with its counts and durations.
+
+        Raises ReplyAborted: Ollama has no reason for a reply that was ended from outside.
+        """
+        if finish == "abort":
+            raise ReplyAborted
         ended_s = time.monotonic()
         part.done, part.done_reason = True, "length" if finish == "length" else "stop"
         part.total_duration = _nanoseconds(ended_s - self.started_s)
@@ -97,7 +102,7 @@ def _call(index: int, name: str, arguments: str) -> OllamaCall:
 
 
 def whole_reply(context: OllamaContext, choice: ChoiceBuilder, counter: TokenCounter) -> OllamaPart:
-    """The reply of a request that does not stream."""
+    """The reply of a request that does not stream.  Raises ReplyAborted."""
     part = context.part("".join(choice.text), "".join(choice.reasoning), tool_calls(choice.calls))
     if context.logprobs:
         part.logprobs = chosen_logprobs(choice.logprobs.tokens)
@@ -152,7 +157,10 @@ class OllamaLines:
 
     def ending(self) -> bytes:
         part = self._context.part("")
-        return line(self._context.end(part, self._finish, self._prefill_s, self._counter))
+        try:
+            return line(self._context.end(part, self._finish, self._prefill_s, self._counter))
+        except ReplyAborted as error:
+            return self.failure(error)
 
     def failure(self, error: BraidError) -> bytes:
         return line(plain_error(error))
