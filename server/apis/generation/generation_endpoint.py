@@ -235,6 +235,8 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         event loop allows.
         """
         exchange, chunks = running.exchange, self.chunks(running.context, running.counter)
+        if first.done() and not first.cancelled() and first.exception() is None:
+            running.counter.foresee(first.result() or [])
         waiting = chunks.opening()
         try:
             with exchange.kept_alive(self.keep_alive):

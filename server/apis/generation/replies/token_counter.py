@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pipelines.values.reply_values import ReplyUpdate, TextUpdate
 from pipelines.wire.token_piece import Speculation
@@ -54,8 +54,16 @@ class TokenCounter:
             self.num_reasoning = (self.num_reasoning or 0) + update.num_reasoning
         if piece.speculation is not None:
             self.speculation[choice] = piece.speculation
+        self._note_cached(choice, piece.num_cached)
+
+    def foresee(self, batch: Iterable[tuple[int, ReplyUpdate | TextUpdate]]) -> None:
+        """Note which tokens of the prompts were reused, before the updates that say so are added."""
+        for choice, update in batch:
+            self._note_cached(choice, update.piece.num_cached)
+
+    def _note_cached(self, choice: int, num_cached: int) -> None:
         if choice % self._n == 0:  # a prompt is computed once, for its first choice
-            self._num_cached.setdefault(choice, piece.num_cached)
+            self._num_cached.setdefault(choice, num_cached)
 
     def usage(self) -> Usage:
         usage = self.running_usage()

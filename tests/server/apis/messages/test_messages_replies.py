@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from every_case import every_case
 from hypothesis import given
 from hypothesis import strategies as st
 from messages_bodies import SCRIPTS, argued, begun, body, script, thought
@@ -333,3 +334,12 @@ def test_steps_tell_all_that_the_blocks_hold(updates):
         assert "".join(words for _, words in deltas) == "".join(block.pieces)
     text = "".join(update.content for update in updates)
     assert text == "".join("".join(block.pieces) for block in content.blocks if block.kind == "text")
+
+
+@every_case(("num_cached", "read"), [(0, (3, 0)), (2, (1, 2)), (3, (0, 3))])
+def test_the_first_event_counts_what_was_reused_as_the_last_does(num_cached, read, ask):
+    pieces = [said("Hel", num_cached=num_cached), said("lo"), said("", "stop")]
+    told = dict(events(ask(script(*pieces), stream=True)))
+    for usage in (told["message_start"]["message"]["usage"], told["message_delta"]["usage"]):
+        assert (usage["input_tokens"], usage["cache_read_input_tokens"]) == read
+    assert told["message_start"]["message"]["usage"]["output_tokens"] == 0
