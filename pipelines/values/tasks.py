@@ -32,13 +32,15 @@ class Constraint:
     """What the text of a reply must be, as the client wrote it.
 
     `kind` is "json" (any object), "json_schema", "regex", "choice", "grammar" or "structural_tag" and `value`
-    its definition; `where` names its field in the request, for errors.
+    its definition; `where` names its field in the request, for errors.  Of a `loose` schema, keywords that no
+    grammar holds are left out, and the reply says so.
     """
 
     kind: str
     value: Any
     where: str
     options: dict[str, Any] = field(default_factory=dict)
+    loose: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import jsonschema
 import openai
 import pytest
 from breadth import after
+from every_case import every_case
 from later import Later
 from openai import OpenAI
 from pydantic import BaseModel, Field, SecretStr
@@ -200,8 +201,8 @@ def test_the_header_says_what_calls_are_not_held_to(demo, parameters, said, choi
     [
         ("tools", {"tools": [{"type": "function", "function": {**FUNCTION, "strict": True}}], "tool_choice": "required"}),
         ("tools", {"tools": [{"type": "function", "function": {**FUNCTION, "strict": True}}]}),
-        ("response_format", PLACES["response_format"](PARAMETERS)),
         ("response_format", PLACES["strict"](PARAMETERS)),
+        ("response_format", {**PLACES["strict"](PARAMETERS), "tools": [{"type": "function", "function": {"name": "f"}}]}),
         ("structured_outputs.json", PLACES["structured_outputs"](PARAMETERS)),
         ("guided_json", PLACES["guided_json"](PARAMETERS)),
     ],
@@ -211,6 +212,56 @@ def test_what_must_hold_and_has_no_grammar_is_refused_by_name(demo, where, field
     assert reply.status_code == 400
     assert reply.json()["error"]["param"] == where
     assert '"uniqueItems"' in reply.json()["error"]["message"]
+
+
+OUTPUT = {"type": "json_schema", "name": "p", "schema": PARAMETERS}
+NAMED = {"name": "p", "schema": PARAMETERS}
+TAGGED = {"model": MODEL, "messages": CALL}
+LOOSE = [
+    ("v1/chat/completions", {**TAGGED, **PLACES["response_format"](PARAMETERS), "max_tokens": 200}),
+    (
+        "v1/chat/completions",
+        {**TAGGED, "response_format": {"type": "json_schema", "json_schema": {**NAMED, "strict": False}}, "tools": [{"type": "function", "function": {"name": "f"}}]},
+    ),
+    ("v1/responses", {"model": MODEL, "input": "Tag Oslo as cold.", "text": {"format": OUTPUT}, "max_output_tokens": 200}),
+    ("api/chat", {**TAGGED, "format": PARAMETERS, "stream": False, "options": {"num_predict": 200}}),
+    ("api/generate", {"model": MODEL, "prompt": "Tag Oslo as cold.", "format": PARAMETERS, "stream": False, "options": {"num_predict": 200}}),
+    (
+        f"v1beta/models/{MODEL}:generateContent",
+        {"contents": [{"parts": [{"text": "Tag Oslo as cold."}]}], "generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": PARAMETERS, "maxOutputTokens": 200}},
+    ),
+]  # fmt: skip
+
+
+def texts(value):
+    """All texts in a reply."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [value] if isinstance(value, str) else [text for each in inner for text in texts(each)]
+
+
+@every_case(("path", "body"), LOOSE)
+def test_a_format_that_is_not_strict_is_held_to_what_has_a_grammar(path, body, demo):
+    reply = httpx.post(f"{demo.url}/{path}", json=body)
+    assert reply.status_code == 200, reply.text
+    assert reply.headers[HEADER] == "uniqueItems;field=response_format"
+    written = [text for text in texts(reply.json()) if text.startswith("{")]
+    if "tools" not in body:  # else the model may call one instead
+        assert written
+        valid(json.loads(written[0]))
+
+
+STRICT = [
+    ("v1/responses", {"model": MODEL, "input": "hi", "text": {"format": {**OUTPUT, "strict": True}}}),
+    ("v1/messages", {**TAGGED, "max_tokens": 9, "output_config": {"format": {"type": "json_schema", "schema": PARAMETERS}}}),
+    ("api/chat", {**TAGGED, "format": {"type": "file"}}),
+    ("v1/chat/completions", {**TAGGED, **PLACES["response_format"]({"type": "integer", "minimum": 5, "maximum": 1})}),
+]  # fmt: skip
+
+
+@every_case(("path", "body"), STRICT)
+def test_a_format_that_is_strict_or_no_schema_is_refused(path, body, demo):
+    reply = httpx.post(f"{demo.url}/{path}", json=body)
+    assert reply.status_code == 400, reply.text
 
 
 def test_arguments_are_an_object_even_where_a_schema_allows_null(demo):

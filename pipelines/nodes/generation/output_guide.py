@@ -9,7 +9,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from pipelines.base.errors import RequestError
-from pipelines.grammars.formats import Format, GrammarWriter, format_of
+from pipelines.grammars.formats import Format, GrammarWriter
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.tokenizing.tokenizer import special_tokens
 from pipelines.values.node_values import Tokens
@@ -81,6 +81,8 @@ def _grammar(request: GenerationInput, plan: RequestPlan, write: GrammarWriter) 
     """The grammar of the reply with its tool calls, else of the request's constraint; both are checked."""
     grammar = None
     if request.constraint is not None:
-        grammar = write(format_of(request.constraint), request.constraint.where)
+        from pipelines.grammars.held_formats import held_format  # most requests have no constraint
+
+        grammar = write(held_format(request.constraint, write), request.constraint.where)
     of_calls = None if plan.tool_calls is None else plan.tool_calls.reply_grammar(request, write)
     return grammar if of_calls is None else of_calls

@@ -35,8 +35,8 @@ _logged: set[str] = set()
 class UnknownFields:
     """The unknown fields of one request: their number, and for the first ones the known name they misspell.
 
-    With `strict` they are refused.  `unheld` has the keywords that calls are not held to, by tool, `left_out`
-    what the reply says of parts of the request that are left out.
+    With `strict` they are refused.  `unheld` has the keywords that calls and replies are not held to,
+    `left_out` what the reply says of parts of the request that are left out.
     """
 
     __slots__ = ("count", "found", "left_out", "strict", "unheld")
@@ -60,15 +60,15 @@ class UnknownFields:
 
     @property
     def header(self) -> str:
-        """The misspelt names as `name;nearest=known`, the keywords that are not held as `name;tool=its`, and
-        what is left out, as `tools;type=web_search`.
+        """The misspelt names as `name;nearest=known`, the keywords that are not held as `name;tool=its` or
+        `name;field=response_format`, and what is left out, as `tools;type=web_search`.
 
         They are separated by commas; "" without any.
         """
         near = [f"{name};nearest={known}" for name, known in self.found.items() if known is not None]
         loose = [
-            f"{_safe(name)};tool={_safe(tool)}"
-            for tool, names in self.unheld.items()
+            f"{_safe(name)};{kind}={_safe(of)}"
+            for (kind, of), names in self.unheld.items()
             for name in sorted(names)
         ]
         return ", ".join(near[:MAX_REPORTED] + loose[:MAX_REPORTED] + [*self.left_out][:MAX_REPORTED])

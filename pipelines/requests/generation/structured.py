@@ -75,7 +75,9 @@ def _response_format(value: Any) -> Iterator[Constraint]:
     if kind == "json_object":
         yield Constraint("json", value=None, where=where)
     elif kind == "json_schema":
-        yield Constraint("json_schema", _named_schema(value.get("json_schema")), where)
+        named = value.get("json_schema")
+        schema = _named_schema(named)
+        yield Constraint("json_schema", schema, where, loose=named.get("strict") is not True)
     elif kind == "structural_tag":
         yield Constraint("structural_tag", value, where)
     elif kind in FORMAT_NODES:
@@ -88,7 +90,7 @@ def _response_format(value: Any) -> Iterator[Constraint]:
 
 
 def _named_schema(value: Any) -> Any:
-    """The schema in `json_schema`; it holds to the letter, `strict` or not.  Without one any JSON will do."""
+    """The schema in `json_schema`.  Without one any JSON will do."""
     where = "response_format.json_schema"
     if value is None:
         raise RequestError(

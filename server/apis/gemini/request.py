@@ -92,7 +92,7 @@ class GenerationConfig(GeminiObject):
             return {}
         if schema is None:
             return {"response_format": {"type": "json_object"}}
-        named = {"name": "output", "schema": schema, "strict": True}
+        named = {"name": "output", "schema": schema}  # Gemini ignores what it does not hold
         return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 

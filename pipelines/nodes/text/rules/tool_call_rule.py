@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pipelines.grammars.formats import GrammarWriter, format_of
+from pipelines.grammars.formats import GrammarWriter
 from pipelines.nodes.text.parsers.tables import TOOLS, ToolParser
 from pipelines.nodes.text.parsers.tools import forced, forms
 from pipelines.nodes.text.parsers.tools.calls import CallFinder
@@ -51,7 +51,7 @@ class ToolCallRule:
             return grammar_of_calls(
                 _callable(request), partial(_forced, form, request), write, must_call=True
             )
-        answer = self._answer(request)
+        answer = self._answer(request, write)
         if form is None or answer is None or not self.applies(request):
             return None
 
@@ -65,10 +65,12 @@ class ToolCallRule:
     def _form(self) -> forms.CallForm | None:
         return forms.GENERIC if self.family == GENERIC else forms.FORMS.get(self.family or "")
 
-    def _answer(self, request: GenerationInput) -> forms.Format | None:
+    def _answer(self, request: GenerationInput, write: GrammarWriter) -> forms.Format | None:
         """What a reply without calls must be; None for anything."""
         if request.constraint is not None:
-            return format_of(request.constraint)
+            from pipelines.grammars.held_formats import held_format  # most requests have no constraint
+
+            return held_format(request.constraint, write)
         return forms.response() if self.family == GENERIC else None
 
     def held_calls(self, request: GenerationInput, write: GrammarWriter) -> HeldCalls | None:

@@ -345,3 +345,20 @@ def test_a_marker_in_a_constrained_text_is_text():
     said = '{"mark": "</think>"}'
     request = GenerationInput(messages=USER, constraint=CONSTRAINT)
     assert parsed({"reasoning": "qwen3"}, request, said).content == said
+
+
+def test_a_loose_constraint_is_held_to_what_has_a_grammar_alone_and_beside_tools():
+    schema = {"properties": {"a": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}}}
+    write = grammar_writer(open_tokenizer(TOKENIZER))
+    for tools in ([], [WEATHER]):
+        loose = Constraint("json_schema", schema, "response_format", loose=True)
+        grammar = guide({"tools": "hermes"}, asked(loose, tools), write=write).grammar
+        held = json.loads(grammar)["grammars"][-1 if not tools else 1]["json_schema"]
+        assert held["properties"] == {"a": {"type": "array", "items": {"type": "integer"}}}
+        strict_one = Constraint("json_schema", schema, "response_format")
+        with pytest.raises(RequestError, match="uniqueItems"):
+            guide({"tools": "hermes"}, asked(strict_one, tools), write=write)
+
+
+def asked(constraint, tools):
+    return GenerationInput(messages=USER, tools=tools, constraint=constraint)
