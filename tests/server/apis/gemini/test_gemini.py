@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from every_case import every_case
 from scripted import ScriptedPipeline, said
 
 from pipelines.base.errors import RequestError
@@ -105,6 +107,41 @@ def test_schemas():
     assert json_schema({"type": "STRING", "nullable": True}) == {
         "anyOf": [{"type": "string"}, {"type": "null"}]
     }
+
+
+BOUNDS = [
+    (key, value, number)
+    for key in ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+    for value, number in (("3", 3), (3, 3), ("x", "x"), ("", ""), ("9" * 400, 10**19 - 1), ("-1", "-1"))
+]
+
+
+@every_case(("key", "value", "number"), BOUNDS)
+def test_bounds_are_numbers_also_where_they_are_text(key, value, number):
+    """google-genai for JavaScript has them as text alone, as 64-bit numbers in JSON of Google's APIs are."""
+    snake = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", key)
+    for name in (key, snake):
+        inner = {"type": "STRING", name: value}
+        schema = {"type": "OBJECT", "properties": {"a": {"type": "ARRAY", "items": inner}, name: inner}}
+        read = json_schema(schema)["properties"]
+        assert read["a"]["items"] == read[name] == {"type": "string", key: number}
+
+
+SAME = [
+    ({"any_of": [{"type": "STRING"}]}, {"anyOf": [{"type": "string"}]}),
+    ({"type": "TYPE_UNSPECIFIED", "title": "a"}, {"title": "a"}),
+    ({"minimum": 1.5, "maximum": 2}, {"minimum": 1.5, "maximum": 2}),
+    (
+        {"properties": {"pet": {"ref": "#/defs/Pet"}}, "defs": {"Pet": {"type": "OBJECT"}}},
+        {"properties": {"pet": {"$ref": "#/$defs/Pet"}}, "$defs": {"Pet": {"type": "object"}}},
+    ),
+    ({"properties": {"defs": {"type": "STRING"}}}, {"properties": {"defs": {"type": "string"}}}),
+]
+
+
+@every_case(("schema", "read"), SAME)
+def test_other_names_of_keywords_are_read(schema, read):
+    assert json_schema(schema) == read
 
 
 @pytest.mark.parametrize(
