@@ -33,7 +33,7 @@ def json_schema(schema: Any) -> Any:
     """The JSON Schema of one of Gemini's; other values as they are."""
     if not isinstance(schema, dict):
         return schema
-    named = {NAMES.get(key, key): value for key, value in schema.items()}
+    named = {NAMES.get(str(key), str(key)): value for key, value in schema.items()}
     out = {key: _value(key, value) for key, value in named.items() if key not in ("nullable", "format")}
     if out.get("type") == NO_TYPE:
         del out["type"]

@@ -59,6 +59,12 @@ def chat_messages(messages: list[GivenMessage]) -> list[dict[str, Any]]:
     return chat
 
 
+def goes_on(messages: list[GivenMessage]) -> bool:
+    """Whether a reply continues the last message, as in Ollama: text of the assistant's, without calls."""
+    last = messages[-1] if messages else GivenMessage(role="user")
+    return last.role.lower() == "assistant" and not last.tool_calls and bool((last.content or "").strip())
+
+
 def _parts(content: str | None, images: list[str], where: str) -> list[dict[str, Any]]:
     text = [{"type": "text", "text": content}] if content else []
     return [*image_parts(images, where), *text]

@@ -16,7 +16,7 @@ from pipelines.requests.generation.chat import ChatRequest
 from pipelines.requests.generation.completion import CompletionRequest
 from server.apis.ollama.body import TextBody, made, thinking_fields
 from server.apis.ollama.images import image_parts
-from server.apis.ollama.messages import GivenMessage, chat_messages
+from server.apis.ollama.messages import GivenMessage, chat_messages, goes_on
 
 OWN_TEMPLATE = "prompts are written by the template of the model; send `raw` with a prompt of your own"
 
@@ -69,7 +69,9 @@ class ChatBody(TextBody):
         """Raises RequestError."""
         self.check()
         fields = self.shared() | thinking_fields(self.think)
-        fields |= {"messages": chat_messages(self.messages or []), "tools": self.tools or None}
+        messages = self.messages or []
+        fields |= {"messages": chat_messages(messages), "tools": self.tools or None}
+        fields |= {"continue_final_message": True} if goes_on(messages) else {}
         fields |= {"logprobs": self.logprobs, "top_logprobs": self.top_logprobs or None}
         chat = made(OllamaChat, fields)
         chat._source = self

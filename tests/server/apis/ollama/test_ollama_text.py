@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+from every_case import every_case
 from one_test import in_one_test
 from scripted import ScriptedPipeline, logprob, said
 
@@ -143,6 +144,30 @@ def test_a_format_is_a_constraint(rig, wanted, kind):
     rig.post(CHAT, {**HI, "format": wanted})
     constraint = rig.pipeline.asked.constraint
     assert (constraint and constraint.kind) == kind
+
+
+MADE = {"function": {"name": "f", "arguments": {"a": 1}}}
+SAID = {"role": "assistant", "content": "The capital is"}
+LAST = [
+    ([SAID], True),
+    ([{**SAID, "role": "Assistant", "thinking": "Hm."}], True),
+    ([{**SAID, "images": []}], True),
+    ([], False),
+    ([{**SAID, "content": ""}], False),
+    ([{**SAID, "content": " \n"}], False),
+    ([{**SAID, "content": None, "thinking": "Hm."}], False),
+    ([{**SAID, "tool_calls": [MADE]}], False),
+    ([SAID, {"role": "user", "content": "Of what?"}], False),
+    ([SAID, {"role": "system", "content": "Be brief."}], False),
+    ([{**SAID, "tool_calls": [MADE]}, {"role": "tool", "content": "1"}], False),
+]
+
+
+@every_case(("last", "goes_on"), LAST)
+def test_a_last_message_of_the_assistants_is_continued(last, goes_on, rig):
+    assert rig.post(CHAT, {**HI, "messages": [*HI["messages"], *last]}).status == 200
+    asked = rig.pipeline.asked
+    assert (asked.continue_final_message, asked.add_generation_prompt) == (goes_on, not goes_on)
 
 
 def test_results_of_tools_find_their_calls(rig):
