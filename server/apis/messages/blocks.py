@@ -15,8 +15,9 @@ from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import Items, field_error
 from pipelines.requests.fields.known_fields import check_fields
+from pipelines.requests.fields.unknown_fields import note_left_out
 from server.apis.messages.image_source import check_source, url_of
-from server.apis.messages.unsupported_fields import IGNORED_IN_BLOCKS
+from server.apis.messages.unsupported_fields import IGNORED_IN_BLOCKS, LEFT_OUT
 
 REQUIRED: dict[str, tuple[str, ...]] = {
     "text": ("text",),
@@ -59,7 +60,13 @@ MEDIA = ("container_upload", "browser_state")
 def _content(value: Any) -> Any:
     if value is not None and not isinstance(value, str | list):
         raise field_error(f"must be a string or a list of content blocks, got {quoted(value)}")
-    return [{"type": "text", "text": value}] if isinstance(value, str) else value
+    return [{"type": "text", "text": value}] if isinstance(value, str) else value and [*map(_read, value)]
+
+
+def _read(block: Any) -> Any:
+    """A block, or of one that is left out its type alone: the others of its fields may have any form."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    return {"type": kind} if isinstance(kind, str) and kind in LEFT_OUT else block
 
 
 class MessageBlock(DeferredModel):
@@ -88,6 +95,9 @@ class MessageBlock(DeferredModel):
                 f"`{where}`: `{self.type}` blocks are refused; models here read text, and some read images",
                 field=where,
             )
+        if self.type in LEFT_OUT and allowed is BY_ROLE["assistant"]:
+            note_left_out("messages", self.type)
+            return
         if self.type not in allowed:
             raise RequestError(
                 f"`{where}.type`: {quoted(self.type)} is not allowed here; allowed: {', '.join(allowed)}",

@@ -46,7 +46,26 @@ IGNORED_IN_TOOLS: dict[str, str] = {
     "eager_input_streaming": "arguments are always streamed as they are written",
 }
 
+BY_SERVER = (
+    "a call that a server ran, or what came of it; the text of the reply says what the model made of it"
+)
+LEFT_OUT: dict[str, str] = {
+    "server_tool_use": BY_SERVER,
+    "web_search_tool_result": BY_SERVER,
+    "web_fetch_tool_result": BY_SERVER,
+    "code_execution_tool_result": BY_SERVER,
+    "bash_code_execution_tool_result": BY_SERVER,
+    "text_editor_code_execution_tool_result": BY_SERVER,
+    "tool_search_tool_result": BY_SERVER,
+    "advisor_tool_result": BY_SERVER,
+    "mcp_tool_use": BY_SERVER,
+    "mcp_tool_result": BY_SERVER,
+    "mcp_tool_listing": BY_SERVER,
+    "fallback": "says that another model replied; its reply is read",
+}
+"""Kind of content block of earlier replies of other servers → why it is left out, whatever it holds."""
 IGNORED_BLOCKS: dict[str, str] = {
     "redacted_thinking": "only its maker can read it; this server makes none",
+    **LEFT_OUT,
 }
 """Kind of content block → why it may be accepted without effect."""
