@@ -15,6 +15,7 @@ from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.fields.field_types import Items
 from pipelines.requests.fields.known_fields import Options, check_fields
 from pipelines.requests.fields.unknown_fields import note_left_out
+from server.apis.messages.client_tools import ON_SCREENS, ClientTool, client_tool
 from server.apis.messages.unsupported_fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
 
 TOOL_SEARCH = "tool_search_tool_"
@@ -22,11 +23,11 @@ TOOL_SEARCH = "tool_search_tool_"
 
 
 class ToolDeclaration(DeferredModel):
-    """A tool that the client runs itself."""
+    """A tool: one that the client runs, with a schema or of a type whose schema is known, or a server's."""
 
     model_config = ConfigDict(extra="allow")
     type: StrictStr | None = None
-    name: Annotated[StrictStr, Field(min_length=1, max_length=256)]
+    name: Annotated[StrictStr, Field(min_length=1, max_length=256)] | None = None
     description: StrictStr | None = None
     input_schema: dict[str, Any] | None = None
     input_examples: Items[dict[str, Any]] | None = None
@@ -34,21 +35,41 @@ class ToolDeclaration(DeferredModel):
     defer_loading: bool | None = None
 
     @property
+    def published(self) -> ClientTool | None:
+        """What is known of a tool of Anthropic's that the client runs."""
+        return client_tool(self.type or "")
+
+    @property
     def is_hosted(self) -> bool:
         """Whether a server runs it; this one runs none."""
-        return self.type not in (None, "custom")
+        return self.type not in (None, "custom") and self.published is None
+
+    def check(self, where: str) -> None:
+        """Raise RequestError for a tool without a name, and one that runs on a screen."""
+        if self.type is not None and self.type.startswith(ON_SCREENS):
+            raise RequestError(
+                f"`{where}.type`: tools of type {quoted(self.type)} need a model that gives places on a "
+                "screen in pixels; models here see no screen: declare tools with an `input_schema`",
+                field=f"{where}.type",
+            )
+        if self.name is None and not self.is_hosted:
+            raise RequestError(f"`{where}.name` is required", field=f"{where}.name")
 
     def chat_tool(self, where: str) -> dict[str, Any]:
         """Raises RequestError, which names the place."""
-        if self.input_schema is None:
+        known_tool = self.published
+        schema = self.input_schema or (known_tool.input_schema if known_tool else None)
+        if schema is None:
             raise RequestError(f"`{where}.input_schema` is required", field=f"{where}.input_schema")
         known = type(self).model_fields
         check_fields(self.model_extra or {}, known, REFUSED_IN_TOOLS, IGNORED_IN_TOOLS, f"{where}.")
         function: dict[str, Any] = {"name": self.name}
+        if known_tool is not None:
+            function["description"] = known_tool.description
         for name in ("description", "strict", "input_examples"):
             if getattr(self, name) is not None:
                 function[name] = getattr(self, name)
-        return {"type": "function", "function": function | {"parameters": self.input_schema}}
+        return {"type": "function", "function": function | {"parameters": schema}}
 
 
 class ToolChoice(Options):
@@ -75,12 +96,14 @@ class ToolChoice(Options):
 def own_tools(tools: list[ToolDeclaration]) -> list[dict[str, Any]]:
     """The tools that the client runs, as those of a chat request; those that a server would run are left out.
 
-    Raises RequestError where there are only such.
+    Raises RequestError where there are only such, and for those that run on a screen.
     """
+    for i, tool in enumerate(tools):
+        tool.check(f"tools.{i}")
     if all(tool.is_hosted for tool in tools):
         raise RequestError(
             f"`tools.0.type`: tools of type {quoted(tools[0].type)} run on Anthropic's servers, this server "
-            "runs none; allowed: custom",
+            "runs none; allowed: custom, bash_*, text_editor_*, memory_*",
             field="tools.0.type",
         )
     for tool in tools:
@@ -96,7 +119,7 @@ def later_tools(tools: list[ToolDeclaration]) -> frozenset[str]:
     """
     if any(tool.type is not None and tool.type.startswith(TOOL_SEARCH) for tool in tools):
         return frozenset()
-    return frozenset(tool.name for tool in tools if tool.defer_loading)
+    return frozenset(tool.name for tool in tools if tool.defer_loading and tool.name is not None)
 
 
 def chat_tools(tools: list[ToolDeclaration], choice: ToolChoice | None) -> dict[str, Any]:

@@ -44,6 +44,7 @@ REFUSED_IN_TOOLS: dict[str, Refused] = {
 IGNORED_IN_TOOLS: dict[str, str] = {
     "cache_control": "a hint for speed; equal prompt beginnings are found without it",
     "eager_input_streaming": "arguments are always streamed as they are written",
+    "max_characters": "the client cuts what its tool shows",
 }
 
 BY_SERVER = (

@@ -5,12 +5,10 @@ from __future__ import annotations
 import typing
 
 import pytest
-from every_case import every_case
 from messages_bodies import CALL, RESULT, WEATHER, assistant, body, text, user
 from one_test import in_one_test
 
 from pipelines.base.errors import RequestError
-from pipelines.requests.fields.unknown_fields import collect_unknown, unknown_fields
 from server.apis.messages import unsupported_fields
 from server.apis.messages.blocks import BY_ROLE, MEDIA
 from server.apis.messages.request import CountRequest, MessagesRequest
@@ -99,67 +97,6 @@ def test_a_last_message_of_the_assistant_is_gone_on_with():
     assert not generation.add_generation_prompt
 
 
-CALLED = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "Oslo"}}
-BY_A_SERVER = [
-    [CALLED, {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}],
-    [
-        {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"type": "web_search_result", "encrypted_content": "x", "title": "t", "url": "u"}]},
-        {"type": "web_search_tool_result", "tool_use_id": "s2", "content": {"type": "web_search_tool_result_error", "error_code": "unavailable"}},
-    ],
-    [{"type": "web_fetch_tool_result", "tool_use_id": "s1", "content": {"type": "web_fetch_result", "url": "u", "content": {"type": "document", "source": {}}}}],
-    [{"type": "code_execution_tool_result", "tool_use_id": "s1", "content": {"type": "code_execution_result", "stdout": "1", "content": []}}],
-    [{"type": "bash_code_execution_tool_result", "tool_use_id": "s1", "content": {"stdout": "1"}}],
-    [{"type": "text_editor_code_execution_tool_result", "tool_use_id": "s1", "content": {}}],
-    [{"type": "tool_search_tool_result", "tool_use_id": "s1", "content": {"tool_references": []}}],
-    [{"type": "advisor_tool_result", "tool_use_id": "s1", "content": {}}],
-    [
-        {"type": "mcp_tool_use", "id": "m1", "name": "f", "server_name": "s", "input": {}},
-        {"type": "mcp_tool_result", "tool_use_id": "m1", "is_error": False, "content": "4 degrees"},
-        {"type": "mcp_tool_listing", "mcp_server_name": "s", "tools": [{"name": 5}]},
-    ],
-    [{"type": "fallback", "from": "a", "to": "b", "trigger": {"type": "refusal"}}],
-    [{"type": "server_tool_use", "id": 5, "input": "x", "text": 7}],
-]  # fmt: skip
-
-
-@every_case("blocks", BY_A_SERVER)
-def test_calls_that_a_server_ran_are_left_out_of_a_history(blocks):
-    collect_unknown(strict=False)
-    _, said, more = turns(user("a"), assistant([text("b"), *blocks, text("c")]), user("d"))
-    assert said == {"role": "assistant", "content": [text("b"), text("c")]}
-    assert more["content"] == "d"
-    left = dict.fromkeys(f"messages;type={block['type']}" for block in blocks)
-    assert unknown_fields().header == ", ".join(left)
-
-
-def test_such_blocks_have_no_place_elsewhere_and_end_no_conversation():
-    assert refusal(messages=[user([CALLED])]).field == "messages.0.content.0.type"
-    inside = {**RESULT, "content": [CALLED]}
-    error = refusal(messages=[user("a"), assistant([CALL]), user([inside])])
-    assert error.field == "messages.2.content.0.content.0.type"
-    assert refusal(messages=[user("a"), assistant([CALLED])]).field == "messages.1"
-    assert asked(messages=[user("a"), assistant([text("b"), CALLED])]).continue_final_message
-
-
-def test_every_kind_of_block_of_the_official_client_is_known():
-    """Those of the preview that change the tools of a conversation, or compact it, are refused."""
-    from anthropic.types.beta import BetaContentBlockParam
-
-    known = {*MEDIA, *unsupported_fields.LEFT_OUT, *(kind for kinds in BY_ROLE.values() for kind in kinds)}
-    assert set(kinds_of(BetaContentBlockParam)) - known == {"compaction", "tool_addition", "tool_removal"}
-
-
-def kinds_of(union):
-    """The `type` of each typed dictionary and model of a union."""
-    for member in typing.get_args(union):
-        if hasattr(member, "__required_keys__"):
-            yield from typing.get_args(typing.get_type_hints(member)["type"])
-        elif hasattr(member, "model_fields"):
-            yield from typing.get_args(member.model_fields["type"].annotation)
-        else:
-            yield from kinds_of(member)
-
-
 @in_one_test(
     "final",
     [
@@ -236,6 +173,8 @@ def test_a_tool_that_a_server_would_run_is_refused():
 
 def test_a_tool_without_a_schema_is_refused():
     assert refusal(tools=[{"name": "f"}]).field == "tools.0.input_schema"
+    assert refusal(tools=[{"input_schema": {}}]).field == "tools.0.name"
+    assert refusal(tools=[{"type": "bash_20250124"}]).field == "tools.0.name"
 
 
 @pytest.mark.parametrize(
