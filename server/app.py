@@ -88,10 +88,13 @@ class RequestIds:
     async def process_response(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, resource: object, succeeded: bool
     ) -> None:
-        trace = req.scope["braid.exchange"].trace
+        exchange: Exchange = req.scope["braid.exchange"]
+        trace = exchange.trace
         trace.status, trace.streams = resp.status_code, resp.stream is not None
         resp.set_header("X-Request-Id", trace.id)
-        for bound in req.scope["braid.exchange"].bounds:
+        if exchange.dialect.id_header is not None:
+            resp.set_header(exchange.dialect.id_header, trace.id)
+        for bound in exchange.bounds:
             resp.set_headers(bound.headers())
 
 
@@ -186,7 +189,7 @@ def create_app(services: Services) -> App:
 def _cors(settings: Settings) -> Any:
     origins = "*" if "*" in settings.cors_origins else list(settings.cors_origins)
     kind = falcon.CORSMiddleware if origins == "*" else ListedOrigins
-    shown = ["X-Request-Id", "Retry-After", HEADER, NOT_STORED, *HEADERS]
+    shown = ["X-Request-Id", "request-id", "Retry-After", HEADER, NOT_STORED, *HEADERS]
     return kind(allow_origins=origins, expose_headers=shown)
 
 

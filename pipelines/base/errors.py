@@ -35,6 +35,8 @@ class BraidError(Exception):
     word: str | None = None
     """OpenAI's `error.code` for this kind of error, where it has one."""
     in_words = False
+    request_id: str | None = None
+    """The id of the request that has it, once that is known, for APIs whose errors carry it."""
     may_retry = True
     """Whether clients that ask again after such a status do."""
 

@@ -46,7 +46,8 @@ class Dialect:
     """How the paths of one API differ from Braid's own.
 
     `error` builds the body of an error; `error_words` allows OpenAI's words as its code; `statuses` maps
-    Braid's HTTP statuses to different ones.  `bodies` maps the kind of an endpoint to its rules; other bodies
+    Braid's HTTP statuses to different ones.  `id_header` has the id of a request beside `X-Request-Id`, where
+    its clients look for it.  `bodies` maps the kind of an endpoint to its rules; other bodies
     are used unchanged.  `read` makes an object of a body that has rules.  `transform_generation` changes the
     input of the pipeline, such as its defaults.
     """
@@ -55,6 +56,7 @@ class Dialect:
     error: Callable[[BraidError], Reply]
     error_words: bool = False
     statuses: Mapping[int, int] = field(default_factory=dict)
+    id_header: str | None = None
     bodies: Mapping[str, BodyRules] = field(default_factory=dict)
     read: Callable[[bytes], Body] = read_object
     transform_generation: Callable[[GenerationInput], GenerationInput] = lambda generation: generation

@@ -58,8 +58,8 @@ WORDS = {404: "unknown_url", 405: "method_not_supported"}
 def public_error(error: Exception, trace: RequestTrace, in_words: bool = False) -> BraidError:
     """A BraidError as it is; for anything else, which is logged, an error without details.
 
-    It is noted in the request's `trace`.  `in_words`: its code is OpenAI's word.  The frames of `error` are
-    let go: it ends here.
+    It is noted in the request's `trace`, whose id it gets.  `in_words`: its code is OpenAI's word.  The
+    frames of `error` are let go: it ends here.
     """
     if not isinstance(error, BraidError):
         log.error("request %s failed", trace.id, exc_info=error)
@@ -68,7 +68,7 @@ def public_error(error: Exception, trace: RequestTrace, in_words: bool = False) 
         error = EngineError(f"{INTERNAL} (request {trace.id})")
     if error.status != Unauthorized.status:  # those are no news, and there may be many
         trace.fail(error.status, error.message)
-    error.in_words = in_words
+    error.in_words, error.request_id = in_words, trace.id
     return error
 
 
@@ -139,7 +139,8 @@ async def on_http_error(
     status = 404 if ws is not None and error.status_code == 405 else error.status_code
     reply = BraidError(_http_text(meant, req, error, status), word=WORDS.get(status))
     reply.status, reply.kind = status, KINDS.get(status, "BadRequestError")
-    reply.in_words = req.scope["braid.exchange"].error_words
+    exchange = req.scope["braid.exchange"]
+    reply.in_words, reply.request_id = exchange.error_words, exchange.request_id
     await _reply(req, resp, reply, ws)
     if resp is not None and error.headers is not None:
         resp.set_headers(error.headers)

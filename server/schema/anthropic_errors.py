@@ -1,4 +1,4 @@
-"""Errors in Anthropic's shape: {"type": "error", "error": {type, message}}."""
+"""Errors in Anthropic's shape: {"type": "error", "error": {type, message}, "request_id": the request's}."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Literal
 from pipelines.base.errors import BadDocument, BadImage, BraidError, ContextTooLong
 from server.schema.reply_models import Reply
 
+ID_HEADER = "request-id"
+"""The header in which Anthropic's clients look for the id of a request."""
 TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -57,12 +59,12 @@ class AnthropicErrorDetail(AllFieldsReply):
 class AnthropicErrorReply(AllFieldsReply):
     type: Literal["error"] = "error"
     error: AnthropicErrorDetail
+    request_id: str | None = None
 
 
 def anthropic_error(error: BraidError) -> AnthropicErrorReply:
-    return AnthropicErrorReply(
-        error=AnthropicErrorDetail(type=TYPES.get(error.status, "api_error"), message=_message(error))
-    )
+    detail = AnthropicErrorDetail(type=TYPES.get(error.status, "api_error"), message=_message(error))
+    return AnthropicErrorReply(error=detail, request_id=error.request_id)
 
 
 def _message(error: BraidError) -> str:

@@ -26,6 +26,9 @@ from server.apis.messages.reply_models import (
     ToolUseBlock,
 )
 
+ID_PREFIX = "msg_"
+"""What the id of a message begins with; the rest is the id of its request."""
+
 
 @dataclass(frozen=True, slots=True)
 class MessageContext(TextReplyContext):

@@ -18,7 +18,7 @@ from server.apis.generation.generation_endpoint import GenerationEndpoint
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.generation.request_images import fetch_images, size_of, with_files
 from server.apis.generation.requests.work_bytes import work_bytes
-from server.apis.messages.content_builder import ContentBuilder, MessageContext, message
+from server.apis.messages.content_builder import ID_PREFIX, ContentBuilder, MessageContext, message
 from server.apis.messages.events import MessageEvents
 from server.apis.messages.reply_models import ContextManagement, MessageReply, TokenCount
 from server.apis.messages.request import CountRequest, MessageChat, MessagesRequest
@@ -27,8 +27,6 @@ from server.http.request_body import parse
 from server.services.model_lookup import find_pipeline
 from server.services.services import Services
 
-REQUEST_ID = "request-id"
-"""The header in which Anthropic's clients look for the id of a request."""
 TOO_LONG = "This model's maximum context length is {} tokens. However, your prompt contains {} input tokens."
 
 NO_ROOM = (
@@ -40,11 +38,7 @@ NO_ROOM = (
 
 class MessagesEndpoint(GenerationEndpoint[MessageChat, MessageContext, ContentBuilder]):
     body = MessageChat
-    id_prefix = "msg_"
-
-    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        resp.set_header(REQUEST_ID, req.scope["braid.exchange"].request_id)
-        await super().on_post(req, resp)
+    id_prefix = ID_PREFIX
 
     async def explained(
         self,
@@ -98,7 +92,6 @@ class CountTokensEndpoint:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
-        resp.set_header(REQUEST_ID, exchange.request_id)
         raw = await services.admit(req)
         chat = await exchange.off_loop(lambda: parse(CountRequest, raw).chat(), len(raw))
         pipeline = await find_pipeline(services, exchange, chat.model, TEXT)

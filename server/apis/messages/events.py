@@ -14,7 +14,13 @@ import msgspec
 from pipelines.base.errors import BraidError, ReplyAborted
 from pipelines.values.reply_values import ReplyUpdate
 from server.apis.generation.replies.token_counter import TokenCounter
-from server.apis.messages.content_builder import ContentBuilder, MessageContext, OpenBlock, usage
+from server.apis.messages.content_builder import (
+    ID_PREFIX,
+    ContentBuilder,
+    MessageContext,
+    OpenBlock,
+    usage,
+)
 from server.apis.messages.reply_models import (
     BlockDelta,
     BlockStart,
@@ -82,6 +88,7 @@ class MessageEvents:
         try:
             stop_reason, stop_sequence = self._content.ended_by(used.output_tokens)
         except ReplyAborted as error:
+            error.request_id = self.context.id.removeprefix(ID_PREFIX)
             return self.failure(error)
         stop = StopDelta(
             stop_reason=stop_reason, stop_sequence=stop_sequence, stop_details=self._content.stop_details

@@ -15,6 +15,7 @@ from pipelines.wire.messages import how_far
 from pipelines.worker.catalogue import Catalogue
 from pipelines.worker.model_table import ModelCard
 from server.http.query_page import read_whole_number
+from server.schema.anthropic_errors import ID_HEADER
 from server.schema.anthropic_models import (
     VERSION_HEADER,
     AnthropicModels,
@@ -49,6 +50,8 @@ class ModelsEndpoint:
             for each in (model(card), *adapters(card))
         ]
         resp.content_type = falcon.MEDIA_JSON
+        if req.get_header(VERSION_HEADER):
+            resp.set_header(ID_HEADER, req.scope["braid.exchange"].request_id)
         resp.data = _listed(models, req).model_dump_json().encode()
 
 
@@ -72,6 +75,8 @@ class ModelEndpoint:
         found = next(named, None) or model(known_card(catalogue, name, ("ready", "unloaded")))
         resp.content_type = falcon.MEDIA_JSON
         shown = anthropic_model(found) if req.get_header(VERSION_HEADER) else found
+        if shown is not found:
+            resp.set_header(ID_HEADER, req.scope["braid.exchange"].request_id)
         resp.data = shown.model_dump_json().encode()
 
 

@@ -222,6 +222,7 @@ def test_a_failure_before_the_first_piece_has_a_status(ask):
     assert answer.json == {
         "type": "error",
         "error": {"type": "overloaded_error", "message": "the engine is starting"},
+        "request_id": answer.headers["request-id"],
     }
 
 
