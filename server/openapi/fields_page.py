@@ -180,7 +180,13 @@ PAGES = (
     Page(
         "POST v1beta/models/M:generateContent",
         GEMINI,
-        (Inside("`generationConfig`", gemini.REFUSED_IN_CONFIG, gemini.IGNORED_IN_CONFIG),),
+        (
+            Inside("`generationConfig`", gemini.REFUSED_IN_CONFIG, gemini.IGNORED_IN_CONFIG),
+            Inside("a part", ignored=gemini.LEFT_OUT_PARTS),
+            Inside("a function", ignored=gemini.IGNORED_IN_FUNCTIONS),
+            Inside("`toolConfig`", ignored=gemini.IGNORED_IN_TOOL_CONFIG),
+            Inside("`functionCallingConfig`", ignored=gemini.IGNORED_IN_CALLING),
+        ),
     ),
     Page(
         "POST api/chat",

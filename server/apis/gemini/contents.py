@@ -11,7 +11,9 @@ from pydantic.alias_generators import to_camel
 
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.field_types import Items
+from pipelines.requests.fields.unknown_fields import note_left_out
 from server.apis.gemini.fields import GeminiObject
+from server.apis.gemini.unsupported_fields import LEFT_OUT_PARTS
 
 Message = dict[str, Any]
 NOT_IN = {
@@ -73,6 +75,11 @@ class GeminiPart(GeminiObject):
     def check(self, where: str, role: str) -> None:
         """Raise RequestError, with its place, for a part of which nothing is read in a turn of `role`."""
         read = (self.text, self.inline_data, self.function_call, self.function_response)
+        left_out = [name for name in LEFT_OUT_PARTS if self.others.get(name) is not None]
+        if role == "model" and left_out:
+            for name in left_out:
+                note_left_out("contents", name)
+            return
         if not any(value is not None for value in read):
             names = ", ".join(self.model_extra or {}) or "nothing"
             raise RequestError(

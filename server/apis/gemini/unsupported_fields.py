@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from pipelines.requests.fields.known_fields import TEXT_ONLY, Refused
 
+BY_SERVER = (
+    "a call that a server ran, or what came of it; the text of the reply says what the model made of it"
+)
+LEFT_OUT_PARTS: dict[str, str] = {
+    "codeExecutionResult": BY_SERVER,
+    "executableCode": BY_SERVER,
+    "toolCall": BY_SERVER,
+    "toolResponse": BY_SERVER,
+}
+"""What parts of earlier replies of other servers may have → why a part with nothing else is left out."""
+
 REFUSED: dict[str, Refused] = {
     "cachedContent": Refused("this server stores no contents; equal prompt beginnings are found without it"),
 }
@@ -20,6 +31,18 @@ REFUSED_IN_CONFIG: dict[str, Refused] = {
     "logprobs": Refused("log-probabilities are given by chat/completions"),
     "speechConfig": Refused(TEXT_ONLY),
     "imageConfig": Refused(TEXT_ONLY),
+}
+IGNORED_IN_FUNCTIONS: dict[str, str] = {
+    "behavior": "the client decides whether it waits for a function",
+    "response": "what a function returned is read as it comes",
+    "responseJsonSchema": "what a function returned is read as it comes",
+}
+IGNORED_IN_TOOL_CONFIG: dict[str, str] = {
+    "retrievalConfig": "belongs to a tool that this server does not run",
+    "includeServerSideToolInvocations": "this server runs no tools",
+}
+IGNORED_IN_CALLING: dict[str, str] = {
+    "streamFunctionCallArguments": "a call is sent once its arguments are whole",
 }
 IGNORED_IN_CONFIG: dict[str, str] = {
     "audioTimestamp": "sounds are not read here",

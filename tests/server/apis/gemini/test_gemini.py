@@ -252,9 +252,46 @@ def test_models(rig):
     assert rig.get("/v1beta/models/tiny").json == listed[0]
 
 
-def test_a_key_may_be_in_googles_header(make_rig):
-    rig = make_rig(api_keys=("secret",))
-    body = json.dumps({"contents": [content("hi")]}).encode()
-    path, kind = f"{MODEL}:generateContent", {"content-type": "application/json"}
-    assert rig.ask("POST", path, body=body, headers=kind).status == 401
-    assert rig.ask("POST", path, body=body, headers={**kind, "x-goog-api-key": "secret"}).status == 200
+HOSTED = [
+    ("tools;type=googleSearch", {"tools": [{"functionDeclarations": [WEATHER], "google_search": {}}]}),
+    (
+        "tools;type=urlContext, tools;type=computerUse",
+        {"tools": [{"urlContext": {}}, {"functionDeclarations": [WEATHER]}, {"computerUse": {"environment": "x"}}]},
+    ),
+    ("", {"tools": [{"functionDeclarations": [WEATHER], "googleSearch": None}]}),
+    ("", {"tools": [{"functionDeclarations": [{**WEATHER, "behavior": "BLOCKING", "response": {}}]}]}),
+    (
+        "",
+        {
+            "tools": [{"functionDeclarations": [WEATHER]}],
+            "toolConfig": {"retrieval_config": {}, "functionCallingConfig": {"streamFunctionCallArguments": True}},
+        },
+    ),
+    ("descripton;nearest=description", {"tools": [{"functionDeclarations": [{**WEATHER, "descripton": "x"}]}]}),
+    (
+        "contents;type=executableCode, contents;type=codeExecutionResult",
+        {
+            "contents": [
+                content("hi"),
+                content({"executableCode": {"code": "1"}}, {"code_execution_result": {"output": "1"}}, "It is 1.", role="model"),
+                content("and?"),
+            ]
+        },
+    ),
+]  # fmt: skip
+
+
+@every_case(("header", "fields"), HOSTED)
+def test_what_is_left_out_is_named(header, fields, rig):
+    given = {"contents": [content("hi")], **fields}
+    answer = rig.post(f"{MODEL}:generateContent", given)
+    assert answer.status == 200
+    assert answer.headers.get("x-braid-ignored-fields", "") == header
+    assert len(rig.pipeline.asked.tools) == ("tools" in fields)
+    if "contents" in fields:
+        assert [turn["content"] for turn in rig.pipeline.asked.messages] == ["hi", "It is 1.", "and?"]
+
+
+def test_a_call_of_a_server_has_its_place_in_replies_alone():
+    part = {"executableCode": {"code": "1"}}
+    assert refusal(content(part)).field == "contents.0.parts.0"
