@@ -20,7 +20,7 @@ from server.base.environment import read_settings
 from server.base.settings import Settings
 from server.connect import connect
 from server.http import errors
-from server.http.auth import Guard
+from server.http.auth import Guard, take_key
 from server.http.exchange import LOSSES, Exchange, Receive, Send
 from server.http.origins import PageGuard
 from server.http.socket_exchange import ARRIVING, SocketExchange
@@ -140,6 +140,8 @@ class App:
             exchange = Exchange(receive, send, *shared, watches=LOSSES not in scope)
         scope.get(LOSSES, []).append(exchange.leave)
         scope["braid.exchange"] = exchange
+        if exchange.dialect.key_parameter is not None:
+            exchange.query_key = take_key(scope, exchange.dialect.key_parameter)
         try:
             await self._falcon(scope, exchange.receive, send)
         finally:

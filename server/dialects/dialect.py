@@ -47,7 +47,8 @@ class Dialect:
 
     `error` builds the body of an error; `error_words` allows OpenAI's words as its code; `statuses` maps
     Braid's HTTP statuses to different ones.  `id_header` has the id of a request beside `X-Request-Id`, where
-    its clients look for it.  `bodies` maps the kind of an endpoint to its rules; other bodies
+    its clients look for it; `key_parameter` is the parameter of the query in which they may send an API key.
+    `bodies` maps the kind of an endpoint to its rules; other bodies
     are used unchanged.  `read` makes an object of a body that has rules.  `transform_generation` changes the
     input of the pipeline, such as its defaults.
     """
@@ -57,6 +58,7 @@ class Dialect:
     error_words: bool = False
     statuses: Mapping[int, int] = field(default_factory=dict)
     id_header: str | None = None
+    key_parameter: str | None = None
     bodies: Mapping[str, BodyRules] = field(default_factory=dict)
     read: Callable[[bytes], Body] = read_object
     transform_generation: Callable[[GenerationInput], GenerationInput] = lambda generation: generation

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import Any
+from urllib.parse import unquote_plus
 
 import falcon.asgi
 
@@ -55,7 +57,7 @@ class Keys:
         self, authorization: str | None, api_key: str | None = None, subprotocols: str | None = None
     ) -> str | None:
         """The tenant whose key `Authorization: Bearer <key>`, `x-api-key: <key>`, Google's `x-goog-api-key`
-        or one of the subprotocols of a WebSocket is; None for no such key.
+        or parameter `key`, or one of the subprotocols of a WebSocket is; None for no such key.
 
         The time that it takes does not depend on which key matches, or on how much of it.
         """
@@ -74,6 +76,17 @@ def sent_digests(authorization: str | None, api_key: str | None, subprotocols: s
     bearer = [key] if scheme.lower() == "bearer" else []
     sent = [*bearer, *([api_key] if api_key is not None else []), *offered[:1]]
     return [_digest(key.strip().encode("utf-8", "surrogateescape")) for key in sent]
+
+
+def take_key(scope: MutableMapping[str, Any], parameter: str) -> str | None:
+    """The value of a parameter of the query, which is taken out of it, so that no log shows the key."""
+    begin = f"{parameter}=".encode()
+    pairs = scope["query_string"].split(b"&")
+    keys = [pair[len(begin) :] for pair in pairs if pair.startswith(begin)]
+    if not keys:
+        return None
+    scope["query_string"] = b"&".join(pair for pair in pairs if not pair.startswith(begin))
+    return unquote_plus(keys[-1].decode("latin-1"), errors="surrogateescape")
 
 
 def _digest(key: bytes) -> bytes:
@@ -134,7 +147,8 @@ class Guard:
             exchange.tenant = _tenant(f"{address} {header(SESSION) or ''}")
             return
         subprotocols = header("sec-websocket-protocol") if is_socket else None
-        sent = header("authorization"), header("x-api-key") or header("x-goog-api-key"), subprotocols
+        by_header = header("x-api-key") or header("x-goog-api-key")
+        sent = header("authorization"), by_header or exchange.query_key, subprotocols
         named = None if key_file is None else key_file.find(sent_digests(*sent))
         tenant = keys.tenant(*sent)
         is_admin = self._admin_keys.tenant(*sent) is not None

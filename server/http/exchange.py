@@ -67,6 +67,7 @@ class Exchange:
         self.trace = RequestTrace(os.urandom(16).hex(), time.monotonic())
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
         self.account = ""  # whose its stored responses are: a digest of the key, "" where none is needed
+        self.query_key: str | None = None  # the API key that was a parameter of the query
         self.key: NamedKey | None = None  # the named key that was sent
         self.bounds: list[KeyBound] = []  # where that key stands, once the request was counted
         self.sees: str | None = None  # the account whose requests alone it may see and cancel; None: of all

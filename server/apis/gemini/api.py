@@ -28,6 +28,6 @@ API = Api(
             for method, endpoint in METHODS.items()
         },
     },
-    dialect=Dialect("gemini", gemini_error),
+    dialect=Dialect("gemini", gemini_error, key_parameter="key"),
     speaks=rf"/v1beta(?:/.*)?|/v1/models/.+:(?:{'|'.join(METHODS)})",
 )

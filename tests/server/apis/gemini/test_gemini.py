@@ -14,6 +14,7 @@ from pipelines.values.reply_values import ToolCallPiece
 from server.apis.gemini.endpoint import ArrayEndpoint, EventsEndpoint
 from server.apis.gemini.request import GeminiRequest
 from server.apis.gemini.schemas import json_schema
+from server.http.auth import take_key
 
 MODEL = "/v1beta/models/tiny"
 WEATHER = {
@@ -250,6 +251,43 @@ def test_models(rig):
     listed = rig.get("/v1beta/models").json["models"]
     assert [model["name"] for model in listed] == ["models/tiny"]
     assert rig.get("/v1beta/models/tiny").json == listed[0]
+
+
+KEYED = [
+    (401, "", {}),
+    (401, "?key=other", {}),
+    (401, "?alt=sse", {}),
+    (200, "", {"x-goog-api-key": "se cret+"}),
+    (200, "?key=se%20cret%2B", {}),
+    (200, "?alt=sse&key=se+cret%2B&x=1", {}),
+    (200, "?key=other&key=se+cret%2B", {}),
+    (200, "?key=other", {"x-goog-api-key": "se cret+"}),
+    (200, "?key=other", {"Authorization": "Bearer se cret+"}),
+]
+
+
+@every_case(("status", "query", "headers"), KEYED)
+def test_a_key_may_be_in_googles_header_or_in_the_query(status, query, headers, make_rig):
+    rig = make_rig(api_keys=("se cret+",))
+    sent = json.dumps({"contents": [content("hi")]}).encode()
+    kind = {"content-type": "application/json"}
+    for path in (f"{MODEL}:generateContent", "/v1/models/tiny:streamGenerateContent"):
+        assert rig.ask("POST", path + query, body=sent, headers={**kind, **headers}).status == status
+    assert rig.ask("GET", f"/v1beta/models{query}", headers=headers).status == status
+    if "key=se" in query:
+        assert rig.ask("GET", f"/v1/models{query}").status == 401, "of other APIs it is no key"
+
+
+def test_a_key_is_taken_out_of_the_query():
+    for query, left in (
+        ("key=a%20b&alt=sse&x", "alt=sse&x"),
+        ("alt=sse&key=a+b", "alt=sse"),
+        ("key=a+b", ""),
+    ):
+        scope = {"query_string": query.encode()}
+        assert (take_key(scope, "key"), scope["query_string"]) == ("a b", left.encode())
+    scope = {"query_string": b"monkey=1"}
+    assert (take_key(scope, "key"), scope["query_string"]) == (None, b"monkey=1")
 
 
 HOSTED = [
