@@ -53,8 +53,9 @@ class TokenPiece(msgspec.Struct, Generic[Logprob], array_like=True):
     """Consecutive output tokens of one choice, the end token included.
 
     `num_tokens` counts them, also where a reply leaves some out of `token_ids`.  `finish` is None while more
-    follows, else "stop", "length", "repetition", "abort", "error", or "content_filter" where a guard ended
-    it; with "stop", an engine's last token is an end token, which is no text unless the request asks for it.
+    follows, else "stop", "length", "repetition", "abort", "error", "content_filter" where a guard ended
+    it, or "tool_calls", which a parser of replies makes of "stop"; with "stop", an engine's last token is an
+    end token, which is no text unless the request asks for it.
     `stop_reason` is the stop token id or stop string of the request that ended the choice, if one did.
     `num_cached` prompt tokens were found in the prefix cache.  `prefill_s`, in the first piece only, is the
     time from the admission of the prompt to its first token, in seconds.  `speculation` is None until a token

@@ -30,6 +30,8 @@ from server.services.services import Services
 CANCELLED = "client_cancelled"
 INTERRUPTED = "turn_detected"
 GONE = (falcon.WebSocketDisconnected, ClientGone)
+WHOLE = ("stop", "tool_calls")
+"""Why a reply ends that is whole; one with calls is for the client to go on with."""
 LENGTHS = ("length", "repetition")
 """Why a reply ends that might go on."""
 
@@ -187,7 +189,7 @@ class ResponseRun:
         """Send what ends the response."""
         await self._begin()
         finish = self._call.finish if self._call is not None else None
-        is_whole = not is_stopped and error is None and finish == "stop"
+        is_whole = not is_stopped and error is None and finish in WHOLE
         if self._writer is not None:
             await self._writer.end(is_whole)
         status, details = self._status(is_stopped, error, finish)
@@ -208,7 +210,7 @@ class ResponseRun:
             return "incomplete", {"type": "incomplete", "reason": "max_output_tokens"}
         if finish == "content_filter":
             return "incomplete", {"type": "incomplete", "reason": "content_filter"}
-        if finish == "stop":
+        if finish in WHOLE:
             return "completed", None
         return "cancelled", {"type": "cancelled", "reason": CANCELLED}
 

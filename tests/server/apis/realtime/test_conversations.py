@@ -238,7 +238,7 @@ def test_calls_of_functions(talk):
     called = [
         said("", tool_calls=[ToolCallPiece(0, id="call_1", name="add")]),
         said("", tool_calls=[ToolCallPiece(0, '{"a": 1}')]),
-        said("", "stop"),
+        said("", "tool_calls"),  # as the parser of a graph says it
     ]
 
     async def scenario(socket):
@@ -252,7 +252,13 @@ def test_calls_of_functions(talk):
     _, *events = talk(scenario, called)
     check(events)
     assert text_of(events, "response.function_call_arguments.delta") == '{"a": 1}'
-    (call,) = events[-1]["response"]["output"]
+    response = events[-1]["response"]
+    (call,) = response["output"]
+    assert (response["status"], response["status_details"], call["status"]) == (
+        "completed",
+        None,
+        "completed",
+    )
     assert (call["type"], call["name"], call["call_id"], call["arguments"]) == (
         "function_call",
         "add",
