@@ -50,3 +50,46 @@ def test_a_conversation_with_a_call_goes_on(client, choice):
         told = until_done(connection)
     assert told.status == "completed"
     assert "12" in told.output[0].content[0].text
+
+
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+YES_OR_NO = 'root ::= "yes" | "no"'
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"response_format": {"type": "json_object", "schema": PERSON}},
+        {"response_format": {"type": "json_schema", "schema": PERSON}},
+        {"extra_body": {"json_schema": PERSON}},
+        {"extra_body": {"json_schema": json.dumps(PERSON)}},
+    ],
+)
+def test_schemas_of_other_servers_hold(client, fields):
+    asked = [{"role": "user", "content": "Extract name and age as JSON: Anna is 31 years old."}]
+    reply = client.chat.completions.create(model=MODEL, messages=asked, temperature=0, **fields)
+    assert json.loads(reply.choices[0].message.content) == {"name": "Anna", "age": 31}
+
+
+@pytest.mark.parametrize("fields", [{"grammar": YES_OR_NO}, {"ebnf": YES_OR_NO}, {"regex": "yes|no"}])
+def test_grammars_of_other_servers_hold(client, fields):
+    asked = [{"role": "user", "content": "Hello!"}]
+    chat = client.chat.completions.create(model=MODEL, messages=asked, extra_body=fields)
+    assert chat.choices[0].message.content in ("yes", "no")
+    text = client.completions.create(model=MODEL, prompt="Hello!", extra_body={**fields, "n_predict": -1})
+    assert text.choices[0].text in ("yes", "no")
+
+
+def test_a_limit_of_llama_cpps_name_holds(client):
+    asked = [{"role": "user", "content": "Tell me about the sea."}]
+    for most in (3, 1_000_000):
+        reply = client.chat.completions.create(
+            model=MODEL, messages=asked, temperature=0, extra_body={"n_predict": most}
+        )
+        assert reply.usage.completion_tokens <= most
+        assert (reply.choices[0].finish_reason == "length") == (most == 3)

@@ -143,6 +143,14 @@ NumChoices = Annotated[
 NumTokens = Annotated[Whole, check(lambda n: n >= 1, "{name} must be at least 1, got {got}.")]
 NumTokensOrNone = Annotated[Whole, check(lambda n: n >= 0, "{name} must be at least 1, got {got}.")]
 """`max_tokens` of completions, which may be 0 to echo the prompt alone."""
+MostTokens = Annotated[
+    Whole,
+    check(
+        lambda n: n in (-2, -1) or 1 <= n <= MAX_TOKEN_ID,
+        "`{name}` must be -1 or -2 (what the context has room for), or at least 1, got {got}.",
+    ),
+]
+"""llama.cpp's limit of output tokens."""
 Budget = Annotated[
     Whole,
     check(

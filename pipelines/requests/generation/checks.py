@@ -48,7 +48,7 @@ def token_counts(request: GenerationFields, max_context: int) -> None:
             "Please request fewer output tokens.",
             field="max_tokens" if request.max_tokens == wanted else "max_completion_tokens",
         )
-    most = wanted or request.default_max_tokens or max_context
+    most = wanted or request.most_tokens or max_context
     if (request.min_tokens or 0) > most:
         raise RequestError(
             f"min_tokens must be less than or equal to max_tokens={most}, got {request.min_tokens}.",

@@ -20,7 +20,7 @@ class BaseGenerationRequest(WithoutMedia, GenerationFields):
         return GenerationInput(
             n=self.num_choices,
             sampling=sampling(self),
-            default_max_tokens=self.default_max_tokens,
+            default_max_tokens=self.most_tokens,
             stop=self.stop or [],
             include_stop_str_in_output=bool(self.include_stop_str_in_output),
             bad_words=self.bad_words or [],

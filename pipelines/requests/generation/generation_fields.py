@@ -27,6 +27,7 @@ from pipelines.requests.fields.field_types import (
     LogitBias,
     MinP,
     MinTokens,
+    MostTokens,
     NgramSize,
     NotNegative,
     Number,
@@ -79,12 +80,14 @@ class GenerationFields(DeferredModel):
     stream_interval: Interval | None = None
     max_streaming_response_tokens: Interval | None = None
     max_tokens: NumTokens | None = None
+    n_predict: MostTokens | None = None
     min_tokens: MinTokens | None = None
     temperature: Temperature | None = None
     top_p: TopP | None = None
     top_k: TopK | None = None
     min_p: MinP | None = None
     repetition_penalty: RepetitionPenalty | None = None
+    repeat_penalty: RepetitionPenalty | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     repetition_detection: Repetition | None = None
@@ -140,6 +143,10 @@ class GenerationFields(DeferredModel):
     guided_grammar: StrictStr | None = None
     guided_whitespace_pattern: StrictStr | None = None
     structural_tag: Any = None
+    grammar: StrictStr | None = None
+    json_schema: Any = None
+    ebnf: StrictStr | None = None
+    regex: StrictStr | None = None
     priority: Priority | None = None
     cache_salt: CacheSalt | None = None
     request_id: RequestId | None = None
@@ -167,6 +174,16 @@ class GenerationFields(DeferredModel):
     def num_tokens(self) -> int | None:
         """The requested limit of output tokens, None without one."""
         return self.max_tokens
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The limit of output tokens that holds without `num_tokens`, None for what is left of the context.
+
+        It may be more than the context has room for: llama.cpp's `n_predict` is cut there.
+        """
+        if self.n_predict is None:
+            return self.default_max_tokens
+        return self.n_predict if self.n_predict > 0 else None
 
     @property
     def include_usage(self) -> bool:
@@ -226,6 +243,11 @@ class GenerationFields(DeferredModel):
         seed = self.random_seed if self.seed is None else self.seed
         return None if seed == -1 else seed
 
+    @property
+    def wanted_repetition_penalty(self) -> float | None:
+        """`repetition_penalty`, or llama.cpp's name for it."""
+        return self.repeat_penalty if self.repetition_penalty is None else self.repetition_penalty
+
     def processors(self) -> Processors:
         return read_processors(self.logits_processors_args)
 
@@ -267,6 +289,10 @@ CONSTRAINTS = (
     "guided_grammar",
     "guided_whitespace_pattern",
     "structural_tag",
+    "grammar",
+    "json_schema",
+    "ebnf",
+    "regex",
 )
 """Fields that constrain the text of a reply."""
 values_of_constraints = attrgetter(*CONSTRAINTS)

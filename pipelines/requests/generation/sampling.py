@@ -27,6 +27,7 @@ def sampling(request: GenerationFields) -> dict[str, Any]:
     chosen = dict(zip(SAME, values_of_same(request), strict=True))
     chosen["beams"] = request.beams
     chosen["max_tokens"] = request.num_tokens
+    chosen["repetition_penalty"] = request.wanted_repetition_penalty
     chosen["top_k"] = None if request.top_k is None else max(request.top_k, 0)
     chosen["temperature"] = temperature(request.temperature)
     seed = request.wanted_seed

@@ -1,7 +1,9 @@
 """Constraints on the text of a reply: the fields of several APIs → one `Constraint`.
 
-`response_format` is OpenAI's, `structured_outputs` vLLM's, `guided_*` and `structural_tag` are those of older
-vLLM and FastDeploy.  Grammars are compiled later.
+`response_format` is OpenAI's, with places for a schema of llama.cpp and text-generation-inference;
+`structured_outputs` is vLLM's, `guided_*` and `structural_tag` are those of older vLLM and FastDeploy;
+`grammar` is llama.cpp's, `regex` and `ebnf` are SGLang's, `json_schema` that of both.  Grammars are compiled
+later.
 """
 
 from __future__ import annotations
@@ -35,8 +37,10 @@ FORMAT_NODES = (
 )
 """xgrammar's nodes, which OpenVINO Model Server takes for a whole `response_format`."""
 
-FORMAT_FIELDS = ("type", "json_schema")
+SCHEMA_PLACES = ("schema", "value")
+"""Keys of a `response_format` with a schema: llama.cpp's, and text-generation-inference's."""
 SCHEMA_FIELDS = ("name", "description", "schema", "strict")
+FORMAT_FIELDS = ("type", "json_schema", "value", *SCHEMA_FIELDS)
 FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 
@@ -55,6 +59,7 @@ def read_constraint(fields: Mapping[str, Any]) -> Constraint | None:
         names = ", ".join(f"'{name}'" for name in GUIDED)
         raise RequestError(f"You can only use one kind of guided decoding ({names}).", field=guided[1].where)
     constraints += guided
+    constraints += _of_others(fields)
     if len(constraints) > 1:
         places = " and ".join(constraint.where for constraint in constraints)
         raise RequestError(
@@ -72,12 +77,8 @@ def _response_format(value: Any) -> Iterator[Constraint]:
     kind = value.get("type")
     if kind in FORMATS and kind != "structural_tag":
         check_fields(_others(value, FORMAT_FIELDS), FORMAT_FIELDS, where=f"{where}.")
-    if kind == "json_object":
-        yield Constraint("json", value=None, where=where)
-    elif kind == "json_schema":
-        named = value.get("json_schema")
-        schema = _named_schema(named)
-        yield Constraint("json_schema", schema, where, loose=named.get("strict") is not True)
+    if kind in ("json_object", "json_schema"):
+        yield _json_format(value, where)
     elif kind == "structural_tag":
         yield Constraint("structural_tag", value, where)
     elif kind in FORMAT_NODES:
@@ -101,6 +102,24 @@ def _named_schema(value: Any) -> Any:
         raise RequestError(f"`{where}` must be an object, got {quoted(value)}", field=where)
     check_fields(_others(value, SCHEMA_FIELDS), SCHEMA_FIELDS, where=f"{where}.")
     return True if value.get("schema") is None else _schema(value["schema"], f"{where}.schema")
+
+
+def _json_format(value: Mapping[str, Any], where: str) -> Constraint:
+    """Any JSON object, or what a schema allows, which is in `json_schema` or beside the type."""
+    named = value.get("json_schema") if value["type"] == "json_schema" else None
+    schema = _schema_beside(value) if named is None else _named_schema(named)
+    if value["type"] == "json_schema" and schema is None:
+        schema = _named_schema(named)
+    if value["type"] == "json_object" and not schema:
+        return Constraint("json", value=None, where=where)
+    strict = (value if named is None else named).get("strict")
+    return Constraint("json_schema", schema, where, loose=strict is not True)
+
+
+def _schema_beside(value: Mapping[str, Any]) -> Any:
+    """The schema that stands beside the type of a `response_format`; None without one."""
+    place = next((name for name in SCHEMA_PLACES if value.get(name) is not None), None)
+    return None if place is None else _schema(value[place], f"response_format.{place}")
 
 
 def _others(value: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
@@ -179,7 +198,15 @@ GUIDED: dict[str, ConstraintKind] = {
     "guided_grammar": KINDS["grammar"],
     "structural_tag": KINDS["structural_tag"],
 }
-"""Fields of the request itself."""
+"""Fields of the request itself, of which it has one at most."""
+
+OTHERS: dict[str, ConstraintKind] = {
+    "grammar": KINDS["grammar"],
+    "json_schema": KINDS["json"],
+    "ebnf": KINDS["grammar"],
+    "regex": KINDS["regex"],
+}
+"""Fields of llama.cpp's and SGLang's requests; an empty text is none, as some clients always send them."""
 
 
 def _outputs(value: Any) -> Iterator[Constraint]:
@@ -220,3 +247,9 @@ def _guided(fields: Mapping[str, Any]) -> Iterator[Constraint]:
     for name, (kind, read) in GUIDED.items():
         if fields.get(name) is not None:
             yield Constraint(kind, read(fields[name], name), name, options)
+
+
+def _of_others(fields: Mapping[str, Any]) -> Iterator[Constraint]:
+    for name, (kind, read) in OTHERS.items():
+        if fields.get(name) not in (None, ""):
+            yield Constraint(kind, read(fields[name], name), name, loose=name == "json_schema")

@@ -137,8 +137,8 @@ def add_items(
 def response_format(request: ResponseRequest) -> dict[str, Any]:
     """`text.format` as the `response_format` of a chat request."""
     wanted = request.format
-    if wanted.type != "json_schema":
-        return {"type": wanted.type}
+    if wanted.type != "json_schema":  # llama.cpp's form has a schema too
+        return {"type": wanted.type} | ({} if wanted.schema_ is None else {"schema": wanted.schema_})
     schema = {
         "name": wanted.name or "response",
         "description": wanted.description,

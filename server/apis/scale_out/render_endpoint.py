@@ -103,9 +103,11 @@ def rendered(
 
 def _sampling(request: BaseGenerationRequest, room: int) -> dict[str, Any]:
     wanted = {name: value for name in SENT if (value := getattr(request, name)) is not None}
+    if (penalty := request.wanted_repetition_penalty) is not None:
+        wanted["repetition_penalty"] = penalty
     if getattr(request, "calls_tools", False):  # calls may stand in special tokens
         wanted["skip_special_tokens"] = False
-    num_tokens = request.num_tokens or request.default_max_tokens or room
+    num_tokens = request.num_tokens or request.most_tokens or room
     return NEUTRAL | wanted | {"max_tokens": min(num_tokens, room)}
 
 

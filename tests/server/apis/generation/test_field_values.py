@@ -120,6 +120,22 @@ def test_chat_may_fill_the_context_and_completions_16_tokens(rig):
     assert rig.pipeline.asked.default_max_tokens == 16
 
 
+@in_one_test("given, limit", [(7, 7), (-1, None), (-2, None), (100_000, 100_000)])
+@in_one_test("ask", ["chat", "complete"])
+def test_llama_cpps_limit_ends_at_the_context(rig, ask, given, limit):
+    assert getattr(rig, ask)(n_predict=given).status == 200
+    assert rig.pipeline.asked.default_max_tokens == limit
+    assert "max_tokens" not in rig.pipeline.asked.sampling
+
+
+def test_own_names_win_over_those_of_llama_cpp(rig):
+    rig.chat(n_predict=7, max_tokens=5, repeat_penalty=1.5)
+    assert rig.pipeline.asked.sampling["max_tokens"] == 5
+    assert rig.pipeline.asked.sampling["repetition_penalty"] == 1.5
+    rig.chat(repeat_penalty=1.5, repetition_penalty=1.25)
+    assert rig.pipeline.asked.sampling["repetition_penalty"] == 1.25
+
+
 BAD = [
     ({"temperature": -1}, "temperature", "temperature must be non-negative, got -1.0."),
     ({"temperature": 3}, "temperature", "temperature must be in [0, 2], got 3.0."),
@@ -127,6 +143,12 @@ BAD = [
     ({"temperature": True}, "temperature", "`temperature` must be a number, got true"),
     ({"temperature": math.nan}, "temperature", "`temperature` must be a number, got NaN"),
     ({"temperature": math.inf}, "temperature", "`temperature` must be a number, got Infinity"),
+    (
+        {"n_predict": 0},
+        "n_predict",
+        "must be -1 or -2 (what the context has room for), or at least 1, got 0.",
+    ),
+    ({"repeat_penalty": 0}, "repeat_penalty", "repeat_penalty must be greater than zero, got 0.0."),
     ({"top_p": 0}, "top_p", "top_p must be in (0, 1], got 0.0."),
     ({"top_p": 1.1}, "top_p", "top_p must be in (0, 1], got 1.1."),
     ({"top_k": -2}, "top_k", "top_k must be 0 (disable), or at least 1, got -2."),

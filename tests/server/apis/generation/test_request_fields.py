@@ -68,7 +68,10 @@ model prompt max_tokens temperature top_p n seed stop frequency_penalty presence
 response_format user logprobs return_token_ids return_tokens_as_token_ids add_special_tokens
 """.split()  # noqa: SIM905
 
-EVERYWHERE = [*VLLM, *FAST_DEPLOY, *OVMS]
+LLAMA_CPP = ["n_predict", "repeat_penalty", "grammar", "json_schema"]
+SGLANG = ["json_schema", "regex", "ebnf"]
+
+EVERYWHERE = [*LLAMA_CPP, *SGLANG, *VLLM, *FAST_DEPLOY, *OVMS]
 CHAT_FIELDS = {*EVERYWHERE, *VLLM_CHAT, *FAST_DEPLOY_CHAT, *OVMS_CHAT, *NEMO_GYM_CHAT}
 COMPLETION_FIELDS = {
     *EVERYWHERE,

@@ -74,6 +74,43 @@ ASKED = [
         {"type": "structural_tag"},
         "structural_tag",
     ),
+    (
+        {"response_format": {"type": "json_object", "schema": SCHEMA}},
+        "json_schema",
+        SCHEMA,
+        "response_format",
+    ),
+    (
+        {"response_format": {"type": "json_object", "schema": '{"type": "boolean"}'}},
+        "json_schema",
+        {"type": "boolean"},
+        "response_format",
+    ),
+    ({"response_format": {"type": "json_object", "schema": {}}}, "json", None, "response_format"),
+    ({"response_format": {"type": "json_object", "schema": None}}, "json", None, "response_format"),
+    (
+        {"response_format": {"type": "json_object", "value": SCHEMA}},
+        "json_schema",
+        SCHEMA,
+        "response_format",
+    ),
+    (
+        {"response_format": {"type": "json_schema", "schema": SCHEMA}},
+        "json_schema",
+        SCHEMA,
+        "response_format",
+    ),
+    (
+        {"response_format": {"type": "json_schema", "schema": False, "json_schema": NAMED}},
+        "json_schema",
+        SCHEMA,
+        "response_format",
+    ),
+    ({"grammar": 'root ::= "a"'}, "grammar", 'root ::= "a"', "grammar"),
+    ({"json_schema": SCHEMA, "grammar": ""}, "json_schema", SCHEMA, "json_schema"),
+    ({"json_schema": '{"type": "boolean"}'}, "json_schema", {"type": "boolean"}, "json_schema"),
+    ({"ebnf": 'root ::= "a"'}, "grammar", 'root ::= "a"', "ebnf"),
+    ({"regex": "[0-9]+", "ebnf": None}, "regex", "[0-9]+", "regex"),
 ]
 
 
@@ -128,6 +165,20 @@ BAD = [
         "You must use one kind of structured outputs constraint but none are specified",
     ),
     ({"structured_outputs": {"json_object": False}}, "structured_outputs", "none are specified"),
+    (
+        {"response_format": {"type": "json_object", "schema": 5}},
+        "response_format.schema",
+        "must be a JSON Schema",
+    ),
+    ({"json_schema": "{"}, "json_schema", "is not valid JSON"),
+    ({"grammar": {}}, "grammar", "string"),
+    (
+        {"grammar": "a", "json_schema": SCHEMA},
+        "json_schema",
+        "You can only use one kind of structured outputs constraint but multiple are specified: "
+        "grammar and json_schema",
+    ),
+    ({"response_format": {"type": "json_object"}, "grammar": "a"}, "grammar", "multiple are specified"),
     (
         {"structured_outputs": {"choice": []}},
         "structured_outputs.choice",

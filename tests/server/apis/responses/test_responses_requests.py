@@ -195,6 +195,19 @@ def test_a_format_constrains_the_text(rig):
     assert (constraint.kind, constraint.value) == ("json_schema", SCHEMA)
 
 
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"text": {"format": {"type": "json_object", "schema": SCHEMA}}}, "response_format"),
+        ({"json_schema": SCHEMA}, "json_schema"),
+    ],
+)
+def test_a_schema_of_llama_cpps_form_holds(rig, fields, where):
+    told(rig, **fields)
+    found = rig.pipeline.asked.constraint
+    assert (found.kind, found.value, found.where) == ("json_schema", SCHEMA, where)
+
+
 def test_a_format_keeps_its_name_and_strictness():
     form = {"type": "json_schema", "name": "x", "schema": SCHEMA, "strict": True, "description": "d"}
     request = ResponseRequest(input="hi", text={"format": form})
