@@ -6,7 +6,7 @@ import json
 
 import pytest
 from closed_clients import closed_later
-from openai import OpenAI
+from openai import BadRequestError, OpenAI
 
 MODEL = "braid-demo"
 OSLO = "What is the weather in Oslo?"
@@ -50,6 +50,25 @@ def test_a_conversation_with_a_call_goes_on(client, choice):
         told = until_done(connection)
     assert told.status == "completed"
     assert "12" in told.output[0].content[0].text
+
+
+def test_a_conversation_that_is_too_long_is_cut_by_turns(client):
+    """It leaves room for the reply; without `truncation` the request is refused."""
+    most = client.models.retrieve(MODEL).max_model_len
+    spoken = [("user", "Hello! " * 20), ("assistant", "Hello! How can I help you? " * 8)] * 100
+    asked = [{"role": role, "content": text} for role, text in spoken]
+    asked.append({"role": "user", "content": "What is the capital of France?"})
+    with pytest.raises(BadRequestError, match="context"):
+        client.responses.create(model=MODEL, input=asked, max_output_tokens=200)
+    reply = client.responses.create(
+        model=MODEL,
+        input=asked,
+        max_output_tokens=200,
+        truncation="auto",
+        extra_body={"ignore_eos": True},
+    )
+    assert most - 400 < reply.usage.input_tokens <= most - 200
+    assert reply.usage.output_tokens == 200
 
 
 PERSON = {

@@ -138,6 +138,7 @@ class ScriptedPipeline:
     """Remembers the calls it opened."""
 
     takes_long = False
+    is_composed = False
 
     def __init__(
         self,

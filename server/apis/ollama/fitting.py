@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from pipelines.base.errors import ContextTooLong, RequestError
+from pipelines.base.errors import ContextTooLong
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
+from server.apis.generation.fitting import shortened
 from server.apis.ollama.dialect import OLLAMA
 from server.apis.ollama.requests import OllamaChat, OllamaRequest
 
@@ -30,34 +30,7 @@ def fitted(request: OllamaRequest, max_context: int, make: Make) -> Call:
             request.messages = [message for i, message in enumerate(messages) if i not in left_out]
         return _within(limit, make(OLLAMA.transform_generation(request.generation(max_context))))
 
-    try:
-        return call(0)
-    except ContextTooLong:
-        if source.truncate is False or not droppable:
-            raise
-    start = bisect_left(range(len(droppable)), True, key=lambda n: _fits(call, n))
-    return next(_calls(call, range(start, len(droppable) + 1)))
-
-
-def _fits(call: Callable[[int], Call], num_dropped: int) -> bool:
-    """Whether a shorter conversation is short enough; one that the template refuses counts as that."""
-    try:
-        call(num_dropped).close()
-    except ContextTooLong:
-        return False
-    except RequestError:
-        pass
-    return True
-
-
-def _calls(call: Callable[[int], Call], numbers: range) -> Iterator[Call]:
-    """The calls that can be made; raises the last error where there is none."""
-    for number in numbers:
-        try:
-            yield call(number)
-        except RequestError:
-            if number == numbers[-1]:
-                raise
+    return shortened(0 if source.truncate is False else len(droppable), call)
 
 
 def _within(limit: int, call: Call) -> Call:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +18,7 @@ from pipelines.values.tasks import GenerationInput, SoundInput, SpokenForm
 from pipelines.worker.call import Call
 from pipelines.worker.model_choice import Ability
 from pipelines.worker.pipeline import Pipeline
+from server.apis.generation.fitting import fitted_chat, turns_to_drop
 from server.apis.generation.generation_call import open_call
 from server.apis.generation.replies.token_counter import TokenCounter
 from server.apis.realtime.client_events import checked
@@ -60,12 +61,12 @@ class ConversationCall:
     async def updates(
         self, messages: list[dict[str, Any]], settings: ReplySettings, spoken: SpokenForm | None, cuts: bool
     ) -> AsyncGenerator[ReplyUpdate, None]:
-        """What the model says.  `cuts`: where a conversation is too long, its older half is left out, until
-        it is not.  Raises BraidError.
+        """What the model says.  `cuts`: where a conversation is too long, its oldest turns are left out, by
+        halves where the prompts of a composed graph are known when it runs alone.  Raises BraidError.
         """
         while True:
             try:
-                updates = self._once(messages, settings, spoken)
+                updates = self._once(messages, settings, spoken, cuts)
                 async with aclosing(updates):
                     async for update in updates:
                         yield update
@@ -77,17 +78,22 @@ class ConversationCall:
                 messages = shorter
 
     async def _once(
-        self, messages: list[dict[str, Any]], settings: ReplySettings, spoken: SpokenForm | None
+        self, messages: list[dict[str, Any]], settings: ReplySettings, spoken: SpokenForm | None, cuts: bool
     ) -> AsyncGenerator[ReplyUpdate, None]:
         body = chat_body(messages, settings)
-        num_bytes = self._num_bytes
+        num_bytes, pipeline = self._num_bytes, self._pipeline
         request = await self._part.off_loop(lambda: checked(ChatRequest, body), num_bytes)
 
-        def generation(max_context: int) -> GenerationInput:
-            generated = request.generation(max_context)
+        def generation(asked: ChatRequest, _: object = None) -> GenerationInput:
+            generated = asked.generation(pipeline.max_context)
             return replace(generated, spoken=spoken, sounds=[*map(self._with_samples, generated.sounds)])
 
-        call = await open_call(self._services, self._pipeline, generation, self._part, num_bytes, request)
+        def fit(make: Callable[[GenerationInput], Call]) -> Call:
+            return fitted_chat(request, pipeline, generation, make) if cuts else make(generation(request))
+
+        call = await open_call(
+            self._services, pipeline, request.generation, self._part, num_bytes, request, fit
+        )
         self._call = call
         self._part.at_end(call.close)
         self._part.when_gone(call.close)
@@ -132,14 +138,10 @@ def _tool_choice(choice: Any) -> Any:
 
 
 def without_oldest(messages: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """The messages without the older half of their turns; None where there is one turn alone."""
-    first = next((at for at, each in enumerate(messages) if each["role"] != "system"), len(messages))
-    system, turns = messages[:first], messages[first:]
-    begins = [at for at, each in enumerate(turns) if each["role"] == "user"]
-    later = [at for at in begins if at > 0]
-    if not later:
-        return None
-    return [*system, *turns[later[len(later) // 2] :]]
+    """The messages without the older half of what may be left out; None where nothing may be."""
+    parts = turns_to_drop([message["role"] for message in messages])
+    left_out = {at for part in parts[: (len(parts) + 1) // 2] for at in part}
+    return [message for at, message in enumerate(messages) if at not in left_out] if parts else None
 
 
 def speaker(pipeline: Pipeline) -> Speak | None:

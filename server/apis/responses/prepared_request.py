@@ -6,15 +6,18 @@ Does not depend on HTTP or on how the response is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
 
 from pipelines.base.errors import RequestError
+from pipelines.requests.generation.chat import ChatRequest
+from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.pipeline import Pipeline
+from server.apis.generation.fitting import fitted_chat
 from server.apis.generation.request_images import fetch_images, size_of, with_files
 from server.apis.generation.requests.work_bytes import work_bytes
 from server.apis.responses.compaction import without_compacted
@@ -60,12 +63,23 @@ class PreparedRequest:
         make: Callable[[Pipeline, Any], Call],
     ) -> Call:
         """The pipeline's call, made by `make`; off the event loop when it is long.  Raises RequestError."""
-        chat = self.translation.chat
-        with self.translation.renamed_errors():
+        translation, chat, most = self.translation, self.translation.chat, pipeline.max_context
+        with translation.renamed_errors():
             files = await fetch_images(services, client, pipeline, exchange, chat, self.num_bytes)
 
+            def made(generation: GenerationInput) -> Call:
+                return make(pipeline, with_files(generation, files))
+
+            def shorter(request: ChatRequest, kept: list[int]) -> GenerationInput:
+                generation = translation.generation(most, request, kept)
+                if pipeline.is_composed and not (generation.images or generation.sounds):
+                    return replace(generation, truncate_prompt_tokens=-1)  # its lines add to the prompt
+                return generation
+
             def make_call() -> Call:
-                return make(pipeline, with_files(self.translation.generation(pipeline.max_context), files))
+                if translation.truncates:
+                    return fitted_chat(chat, pipeline, shorter, made)
+                return made(translation.generation(most))
 
             return await exchange.off_loop(make_call, work_bytes(chat, self.num_bytes) + size_of(files))
 

@@ -28,7 +28,6 @@ RENAMED_FIELDS = (
     (r"reasoning_effort$", "reasoning.effort"),
     (r"tools\.(\d+)\.function", r"tools.\1"),
     (r"tool_choice\.function", "tool_choice"),
-    (r"truncate_prompt_tokens$", "truncation"),
     (r"logprobs$", "include"),
 )
 """Field of a chat request → field of the Responses request; the first match is used."""
@@ -49,6 +48,8 @@ class ChatTranslation:
         Images in results of tools are left out for models that take none.
         """
         self._streams = bool(request.stream)
+        self.truncates = request.truncation == "auto"
+        self._kept: list[int] | None = None  # the places of messages that the last input has
         declared = read_tools(request.tools or [], "tools")
         self.echoed_tools = declared.echoes
         self.tools = ToolTable(declared.tools)
@@ -75,14 +76,18 @@ class ChatTranslation:
             body["response_format"] = response_format(request)
         if request.reasoning is not None:
             body["reasoning_effort"] = request.reasoning.effort
-        if request.truncation == "auto":
-            body["truncate_prompt_tokens"] = -1
         return {name: value for name, value in body.items() if value is not None}
 
-    def generation(self, max_context: int) -> GenerationInput:
-        """The input of the pipeline.  Raises RequestError."""
+    def generation(
+        self, max_context: int, chat: ChatRequest | None = None, kept: list[int] | None = None
+    ) -> GenerationInput:
+        """The input of the pipeline, or that of a shorter `chat` that kept the messages at these places.
+
+        Raises RequestError.
+        """
+        self._kept = kept
         return replace(
-            self.chat.generation(max_context),
+            (chat or self.chat).generation(max_context),
             streams=self._streams,
             later_tools=frozenset(self.tools.later),
             text_formats=self.tools.text_formats,
@@ -110,8 +115,10 @@ class ChatTranslation:
 
     def _client_field(self, field: str) -> str:
         found = re.match(r"messages\.(\d+)(.*)", field)
-        if found and int(found[1]) < len(self._chat_messages.places):
-            place = self._chat_messages.places[int(found[1])]
+        places = self._chat_messages.places
+        places = places if self._kept is None else [places[at] for at in self._kept]
+        if found and int(found[1]) < len(places):
+            place = places[int(found[1])]
             return place + found[2] if place.startswith("input.") else place
         for pattern, client_field in RENAMED_FIELDS:
             if re.match(pattern, field):

@@ -319,7 +319,7 @@ def test_a_conversation_that_is_too_long_loses_its_oldest_turns(talk):
         return tried, fits, fails
 
     tried, fits, fails = talk(scenario)
-    assert tried == [7, 3, 8]
+    assert tried == [7, 3, 5, 3, 8]  # by halves, then the longest of those that fit
     assert fits["response"]["status"] == "completed"
     assert fails["response"]["status_details"]["error"]["code"] == "context_length_exceeded"
 
