@@ -57,8 +57,11 @@ class ChatMessages:
             self._append({"role": item["role"], **content}, place)
 
     def _reasoning(self, item: Item, place: str) -> None:
-        text = "\n".join(part["text"] for part in item.get("content") or item.get("summary") or [])
-        self._turn_without("content", "tool_calls", place=place)["reasoning"] = text
+        """Reasoning goes on with that before it; an item without text, as one that is encrypted, is none."""
+        text = _joined(item.get("content")) or _joined(item.get("summary"))
+        if text:
+            turn = self._turn_without("content", "tool_calls", place=place)
+            turn["reasoning"] = "\n".join(filter(None, (turn.get("reasoning"), text)))
 
     def _function_call(self, item: Item, place: str) -> None:
         self._call(item, item["name"], item["arguments"], place)
@@ -145,6 +148,10 @@ READERS: dict[str, Callable[[ChatMessages, Item, str], None]] = {
     "compaction_trigger": ChatMessages._compaction_trigger,
 }
 """Type of an item → what adds it."""
+
+
+def _joined(parts: list[dict[str, Any]] | None) -> str:
+    return "\n".join(part["text"] for part in parts or [])
 
 
 def _without_image(part: dict[str, Any]) -> dict[str, Any]:

@@ -135,6 +135,36 @@ def test_what_was_answered_may_be_sent_back(rig):
     assert model["tool_calls"][0]["id"] == tool["tool_call_id"] == "c0"
 
 
+def reasoned(*texts, **more):
+    return {
+        "type": "reasoning",
+        "content": [{"type": "reasoning_text", "text": text} for text in texts],
+        **more,
+    }
+
+
+SUMMARY = [{"type": "summary_text", "text": "s"}]
+CALLED = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+
+
+@in_one_test(
+    "items, thoughts",
+    [
+        ([reasoned("a"), reasoned("b")], ["a\nb"]),
+        ([reasoned("a", "b"), reasoned(), reasoned("c")], ["a\nb\nc"]),
+        ([reasoned("a"), reasoned(encrypted_content="x", summary=[])], ["a"]),
+        ([reasoned("a"), reasoned(summary=SUMMARY)], ["a\ns"]),
+        ([reasoned("", summary=SUMMARY)], ["s"]),
+        ([reasoned(), CALLED], [None]),
+        ([reasoned("a"), CALLED, reasoned("b"), CALLED], ["a", "b"]),
+        ([reasoned("a"), said("assistant", "x", "output_text"), reasoned("b")], ["a", "b"]),
+        ([reasoned("a"), CALLED, reasoned(encrypted_content="x"), CALLED], ["a"]),
+    ],
+)
+def test_reasoning_in_several_items_is_kept_whole(rig, items, thoughts):
+    assert [message.get("reasoning") for message in told(rig, input=items)] == thoughts
+
+
 def test_a_summary_stands_for_reasoning_that_is_not_there(rig):
     item = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "thought"}]}
     answer = {"role": "assistant", "content": "yes"}
