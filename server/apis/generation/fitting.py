@@ -68,7 +68,7 @@ def _fits(call: Callable[[int], Call], num_dropped: int) -> bool:
 
 
 def _calls(call: Callable[[int], Call], numbers: range) -> Iterator[Call]:
-    """The calls that can be made; raises the last error where there is none."""
+    """The calls that can be attempt; raises the last error where there is none."""
     for number in numbers:
         try:
             yield call(number)
@@ -96,11 +96,11 @@ def fitted_chat(
         left_out = {at for part in parts[:num_dropped] for at in part}
         places = [at for at in range(len(messages)) if at not in left_out]
         shorter = chat.model_copy(update={"messages": [messages[at] for at in places]}) if left_out else chat
-        made = make(generation(shorter, places))
-        longest = _num_tokens(pipeline, made)
+        attempt = make(generation(shorter, places))
+        longest = _num_tokens(pipeline, attempt)
         if num_dropped == len(parts) or longest + room <= max_context or not max_context:
-            return made
-        made.close()
+            return attempt
+        attempt.close()
         raise ContextTooLong(f"the prompt has {longest} tokens, and its reply up to {room}", "messages")
 
     return shortened(len(parts), call)

@@ -9,7 +9,6 @@ import falcon.asgi
 
 from pipelines.base.errors import RequestError
 from pipelines.worker.call import Call
-from pipelines.worker.encoding import chat_ids
 from server.apis.responses.background import BackgroundRun
 from server.apis.responses.database import ResponseDatabase
 from server.apis.responses.event_encoding import KEEP_ALIVE
@@ -150,16 +149,12 @@ class ResponsesEndpoint(_ResponsesEndpoint):
 
 
 class CountInputTokensEndpoint(_ResponsesEndpoint):
-    """POST responses/input_tokens."""
+    """POST responses/input_tokens; an input may be longer than the model takes."""
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        asked = await self.prepare(req, CountInputTokensRequest)
         exchange: Exchange = req.scope["braid.exchange"]
-        call = await self._responder.call(exchange, asked)
-        call.close()
-        num_tokens = sum(call.prompt_lengths)
-        if call.is_composed:  # its prompts are known when it runs: what counts is the client's own
-            num_tokens = await exchange.long_work(lambda: len(chat_ids(asked.pipeline, call.request)))
+        asked = await self.prepare(req, CountInputTokensRequest)
+        num_tokens = await asked.prepared.count(self._services, asked.pipeline, exchange)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = InputTokenCount(input_tokens=num_tokens).model_dump_json().encode()
 

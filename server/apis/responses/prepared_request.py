@@ -15,6 +15,7 @@ from pipelines.base.errors import RequestError
 from pipelines.requests.generation.chat import ChatRequest
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
+from pipelines.worker.encoding import chat_ids
 from pipelines.worker.engines.faces import RequestClient
 from pipelines.worker.pipeline import Pipeline
 from server.apis.generation.fitting import fitted_chat
@@ -70,8 +71,8 @@ class PreparedRequest:
             def made(generation: GenerationInput) -> Call:
                 return make(pipeline, with_files(generation, files))
 
-            def shorter(request: ChatRequest, kept: list[int]) -> GenerationInput:
-                generation = translation.generation(most, request, kept)
+            def shorter(request: ChatRequest, places: list[int]) -> GenerationInput:
+                generation = translation.generation(most, request, places)
                 if pipeline.is_composed and not (generation.images or generation.sounds):
                     return replace(generation, truncate_prompt_tokens=-1)  # its lines add to the prompt
                 return generation
@@ -82,6 +83,19 @@ class PreparedRequest:
                 return made(translation.generation(most))
 
             return await exchange.off_loop(make_call, work_bytes(chat, self.num_bytes) + size_of(files))
+
+    async def count(self, services: Services, pipeline: Pipeline, exchange: Exchange) -> int:
+        """The tokens of the prompt, which may be more than the model takes.  Raises RequestError."""
+        translation, client = self.translation, services.route(exchange)
+        with translation.renamed_errors():
+            files = await fetch_images(services, client, pipeline, exchange, translation.chat, self.num_bytes)
+
+            def counted() -> int:
+                generation = translation.generation(pipeline.max_context)
+                return len(chat_ids(pipeline, with_files(generation, files)))
+
+            num_bytes = work_bytes(translation.chat, self.num_bytes) + size_of(files)
+            return await exchange.off_loop(counted, num_bytes)
 
     def encoded_items(self) -> bytes:
         return msgspec.json.encode(self.items)

@@ -49,7 +49,7 @@ class ChatTranslation:
         """
         self._streams = bool(request.stream)
         self.truncates = request.truncation == "auto"
-        self._kept: list[int] | None = None  # the places of messages that the last input has
+        self._shown: list[int] | None = None  # the places of the messages of the last input
         declared = read_tools(request.tools or [], "tools")
         self.echoed_tools = declared.echoes
         self.tools = ToolTable(declared.tools)
@@ -79,13 +79,13 @@ class ChatTranslation:
         return {name: value for name, value in body.items() if value is not None}
 
     def generation(
-        self, max_context: int, chat: ChatRequest | None = None, kept: list[int] | None = None
+        self, max_context: int, chat: ChatRequest | None = None, places: list[int] | None = None
     ) -> GenerationInput:
-        """The input of the pipeline, or that of a shorter `chat` that kept the messages at these places.
+        """The input of the pipeline, or that of a shorter `chat`, which has the messages at `places` alone.
 
         Raises RequestError.
         """
-        self._kept = kept
+        self._shown = places
         return replace(
             (chat or self.chat).generation(max_context),
             streams=self._streams,
@@ -114,12 +114,12 @@ class ChatTranslation:
         return type(error)(message, field=field, word=error.word)
 
     def _client_field(self, field: str) -> str:
-        found = re.match(r"messages\.(\d+)(.*)", field)
+        in_message = re.match(r"messages\.(\d+)(.*)", field)
         places = self._chat_messages.places
-        places = places if self._kept is None else [places[at] for at in self._kept]
-        if found and int(found[1]) < len(places):
-            place = places[int(found[1])]
-            return place + found[2] if place.startswith("input.") else place
+        places = places if self._shown is None else [places[at] for at in self._shown]
+        if in_message and int(in_message[1]) < len(places):
+            place = places[int(in_message[1])]
+            return place + in_message[2] if place.startswith("input.") else place
         for pattern, client_field in RENAMED_FIELDS:
             if re.match(pattern, field):
                 return re.sub("^" + pattern, client_field, field)

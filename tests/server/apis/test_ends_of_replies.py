@@ -100,11 +100,11 @@ def test_each_api_says_how_a_reply_ended(make_rig, text, finish):
     rig = make_rig(pipeline)
 
     async def scenario(client):
-        found = []
+        said = []
         for path, (body, read) in ENDS.items():
             answer = await client.post(path, {"model": "tiny", **body})
             assert answer.status == 200, answer.body
-            found.append(read(json.loads(answer.body)))
-        return [*found, await said_live(rig.app)]
+            said.append(read(json.loads(answer.body)))
+        return [*said, await said_live(rig.app)]
 
     assert rig.run(scenario) == WORDS[text, finish]

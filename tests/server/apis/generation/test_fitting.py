@@ -69,7 +69,7 @@ def turns(number):
 
 
 @every_case(
-    ("given", "limit", "kept"),
+    ("number", "limit", "kept"),
     [
         (2, 40, ["s", "u0", "a0", "u1"]),  # all fit
         (4, 40, ["s", "u1", "a1", "u2", "a2", "u3"]),  # 60 and 40 are 100
@@ -78,9 +78,9 @@ def turns(number):
         (6, None, ["s", "u3", "a3", "u4", "a4", "u5"]),  # a quarter of it
     ],
 )
-def test_a_response_has_room(make_rig, given, limit, kept):
+def test_a_response_has_room(make_rig, number, limit, kept):
     rig = make_rig(TenTokensEach())
-    body = {"model": "tiny", "instructions": "s", "input": turns(given), "truncation": "auto"}
+    body = {"model": "tiny", "instructions": "s", "input": turns(number), "truncation": "auto"}
     answer = rig.post("/v1/responses", body | ({"max_output_tokens": limit} if limit else {}))
     assert (answer.status, answer.json["status"]) == (200, "completed"), answer.body
     assert rig.pipeline.texts == kept
@@ -124,13 +124,13 @@ def test_an_error_names_the_item_that_was_sent(make_rig):
     assert rig.post("/v1/responses", body).error["param"].startswith("input.11.content.0")
 
 
-async def talked(app, given, session):
+async def talked(app, number, session):
     """How a response ends in a conversation of so many turns."""
     async with AsgiSocket(app, "/v1/realtime?model=tiny") as socket:
         socket.say(
             {"type": "session.update", "session": {"type": "realtime", "instructions": "s", **session}}
         )
-        for message in turns(given):
+        for message in turns(number):
             kind = "input_text" if message["role"] == "user" else "output_text"
             parts = [{"type": kind, "text": message["content"]}]
             item = {"type": "message", "role": message["role"], "content": parts}

@@ -390,12 +390,6 @@ def test_an_unknown_model_is_not_found(rig):
     assert rig.post(PATH, {"model": "nope", "input": "hi"}).status == 404
 
 
-def test_input_is_counted_without_an_engine(rig):
-    answer = rig.post(PATH + "/input_tokens", ask())
-    assert answer.json == {"object": "response.input_tokens", "input_tokens": 3}
-    assert not rig.pipeline.calls[-1].started
-
-
 def test_every_passed_field_is_one_of_chat():
     chat = ChatTranslation(
         ResponseRequest(input="hi"), [], [{"type": "message", "role": "user", "content": "hi"}]

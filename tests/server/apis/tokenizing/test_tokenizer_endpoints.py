@@ -319,9 +319,31 @@ def test_tokens_for_messages_are_counted(rig):
     assert counted == {"input_tokens": number, "context_management": {"original_input_tokens": number}}
 
 
-def test_a_conversation_that_is_too_long_is_counted_too(rig):
-    sent = {"model": "tiny", "messages": [{"role": "user", "content": "again and " * 2000}]}
-    assert rig.post("/v1/messages/count_tokens", sent).json["input_tokens"] > 512
+@pytest.mark.parametrize("prefix", ["/v1", "/v3", "/v3/v1"])
+def test_tokens_of_an_input_are_counted_without_an_engine(rig, prefix):
+    answer = rig.post(f"{prefix}/responses/input_tokens", {"model": "tiny", "input": "hi"})
+    number = tokenize(rig, messages=[{"role": "user", "content": "hi"}]).json["count"]
+    assert answer.json == {"object": "response.input_tokens", "input_tokens": number}
+    assert rig.pipeline.calls == []
+
+
+LONG = "again and " * 2000
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "name"),
+    [
+        ("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": LONG}]}, "input_tokens"),
+        ("/v1/responses/input_tokens", {"input": LONG}, "input_tokens"),
+        ("/v1/responses/input_tokens", {"input": LONG, "truncation": "auto"}, "input_tokens"),
+        ("/v1beta/models/tiny:countTokens", {"contents": [{"parts": [{"text": LONG}]}]}, "totalTokens"),
+        ("/tokenize", {"messages": [{"role": "user", "content": LONG}]}, "count"),
+    ],
+)
+def test_a_conversation_that_is_too_long_is_counted_too(rig, path, body, name):
+    answer = rig.post(path, {"model": "tiny", **body})
+    assert answer.status == 200, answer.body
+    assert answer.json[name] > 512
 
 
 def test_every_format_is_in_the_table():
