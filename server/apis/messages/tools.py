@@ -58,7 +58,9 @@ class ToolDeclaration(DeferredModel):
     def chat_tool(self, where: str) -> dict[str, Any]:
         """Raises RequestError, which names the place."""
         known_tool = self.published
-        schema = self.input_schema or (known_tool.input_schema if known_tool else None)
+        schema = self.input_schema
+        if schema is None and known_tool is not None:
+            schema = known_tool.input_schema
         if schema is None:
             raise RequestError(f"`{where}.input_schema` is required", field=f"{where}.input_schema")
         known = type(self).model_fields

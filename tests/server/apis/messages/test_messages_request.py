@@ -173,6 +173,7 @@ def test_a_tool_that_a_server_would_run_is_refused():
 
 def test_a_tool_without_a_schema_is_refused():
     assert refusal(tools=[{"name": "f"}]).field == "tools.0.input_schema"
+    assert asked(tools=[{"name": "f", "input_schema": {}}]).tools[0]["function"]["parameters"] == {}
     assert refusal(tools=[{"input_schema": {}}]).field == "tools.0.name"
     assert refusal(tools=[{"type": "bash_20250124"}]).field == "tools.0.name"
 
