@@ -36,7 +36,7 @@ def text(graph: Graph) -> str:
     columns = _columns(graph)
     head = f"{graph.task}: {show(graph.request)} → {show(graph.reply)}"
     lines = [head, *textwrap.wrap(graph.description, WIDTH), ""]
-    lines.append(_root_row("request", graph.request, columns, "", WIDTH))
+    lines.append(_root_row("request", graph.request, columns, WIDTH))
     for binding in graph.bindings:
         rail = " " if binding is graph.result else "│"
         lines.extend(_rows(binding, columns, WIDTH, rail, process(binding)))
@@ -85,8 +85,8 @@ def _folded(name: str, graph: Graph) -> str:
     return f"▸ {name}, {graph.task}: {' → '.join(line.type_name for line in graph.bindings)}"
 
 
-def _root_row(name: str, kind: Any, columns: _Columns, where: str, width: int) -> str:
-    return _ending(f"○ {name}", columns, show(kind), where, width)
+def _root_row(name: str, kind: Any, columns: _Columns, width: int) -> str:
+    return _ending(f"○ {name}", columns, show(kind), "", width)
 
 
 def _ending(row: str, columns: _Columns, gives: str, where: str, width: int) -> str:
@@ -105,7 +105,7 @@ def _box(binding: Binding, columns: _Columns, width: int) -> Iterator[str]:
     contract = binding.type.body
     title = f" ╭─ once per {contract.root if contract else 'step'} "
     yield title + "─" * (width - len(title) - 1) + "╮"
-    rows = [_root_row(contract.root, contract.gives, narrower, "", inner)] if contract else []
+    rows = [_root_row(contract.root, contract.gives, narrower, inner)] if contract else []
     for line in binding.body:
         rows.extend(_rows(line, narrower, inner, " " if line is binding.body[-1] else "│"))
     yield from (f" │ {row:{inner}} │" for row in rows)

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
+from pipelines.repository.ovms.config_schema import STATEFUL
 from server import ovms_pull
 from server.gunicorn_start import become_gunicorn
 
 NO_NODES = "no custom node is run"
-STATEFUL = "stateful models were removed from the model server; delete it"
 NOTED = {
     "metrics_enable": "/metrics is always on",
     "metrics_list": "/metrics has all metrics",

@@ -14,14 +14,12 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipelines.base import ROOT
 from pipelines.base.cancellation import check_cancelled
 from pipelines.base.errors import Unavailable
 
-ROOT = Path(__file__).parents[2]
-"""The folder that holds the packages."""
 TICK_S = 0.1
 """How long a wait is blind to a client that has left."""
 PATIENCE = 20

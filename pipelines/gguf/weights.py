@@ -42,9 +42,9 @@ def read_stored(tensor: GgufTensor, rows: slice | Rows = EVERY) -> NDArray[Any]:
     return values
 
 
-def read_blocks(tensor: GgufTensor, rows: slice = EVERY, order: Rows | None = None, bits: int = 0) -> Parts:
-    """Some rows of a quantized tensor whose rows are taken in `order`: weight[n, k] = (code[n, k] -
-    zero[n, block of k]) · scale[n, block of k].
+def read_blocks(tensor: GgufTensor, rows: slice, order: Rows | None, bits: int) -> Parts:
+    """Some rows of a quantized tensor, whose rows are taken in `order` if there is one: weight[n, k] =
+    (code[n, k] - zero[n, block of k]) · scale[n, block of k].
 
     `bits`: 8 keeps codes of 4 in 8, with the same weights.
     """
@@ -63,7 +63,7 @@ def read_any(tensor: GgufTensor, rows: slice = EVERY, order: Rows | None = None)
     """float32[rows, width] of some rows of a tensor of any type whose rows are taken in `order`."""
     if is_float(tensor):
         return _as_float32(tensor, read_stored(tensor, rows if order is None else order[rows]))
-    parts = read_blocks(tensor, rows, order, bits=8)
+    parts = read_blocks(tensor, rows, order, 8)
     zeros = np.float32(WIDER + 8) if parts.zeros is None else parts.zeros[..., None]
     weights = (parts.codes.astype(np.float32) - zeros) * parts.scales[..., None]
     floats: Floats = weights.reshape(len(weights), tensor.width).astype(np.float32)

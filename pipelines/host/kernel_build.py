@@ -33,7 +33,7 @@ from ops.cpu.build import (
     release,
 )
 from pipelines.base.cache_folder import appearing, is_left, is_unfinished, unfinished
-from pipelines.host.models.process_death import die_with_parent
+from pipelines.host.models.process_death import die_first_without_memory, die_with_parent
 from pipelines.inference.backends.cpu_kernels import entry_name, folder, is_usable, wheel_library
 
 LOCK, REFUSED = ".lock", ".refused"
@@ -42,7 +42,6 @@ RETRY_S = 24 * 3600
 STORED_ENTRIES = 8
 LEAST_PRIORITY = 19
 KILL_S, LOCK_S = 0.05, 0.1
-OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
 _ends = Event()
 """Set when the process was asked to end."""
 
@@ -181,8 +180,7 @@ def main() -> None:
     _end_at_sigterm()
     die_with_parent(options.parent)
     os.nice(LEAST_PRIORITY)
-    with contextlib.suppress(OSError):
-        OUT_OF_MEMORY_SCORE.write_text("1000")  # this process ends first, not the one that serves
+    die_first_without_memory()
     compiler = find_compiler()
     if compiler is None:
         sys.exit("no C++ compiler is installed")

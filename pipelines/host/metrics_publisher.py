@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,12 +28,9 @@ MAX_LORA_LOADS = 1000
 class Publisher:
     """Writes what changed since it last wrote.  Belongs to the thread that holds the turn."""
 
-    def __init__(
-        self, instances: ModelInstances, calls: Calls, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, instances: ModelInstances, calls: Calls) -> None:
         self._instances = instances
         self._calls = calls
-        self._clock = clock
         self._changed_at_s: float | None = None
         self._published: WeakKeyDictionary[Engine[Any], Counts] = WeakKeyDictionary()
         self._profiles: WeakKeyDictionary[Engine[Any], dict[tuple[str, str], float]] = WeakKeyDictionary()
@@ -49,7 +46,7 @@ class Publisher:
     def note_change(self) -> None:
         """An engine did something."""
         if self._changed_at_s is None:
-            self._changed_at_s = self._clock()
+            self._changed_at_s = time.monotonic()
 
     def note_step(self, model: str, num_tokens: int) -> None:
         """A step of an engine is over; one that failed computed no tokens."""
@@ -61,7 +58,7 @@ class Publisher:
         """Write, if something changed and, while `busy`, PERIOD_S ago."""
         metric_files.store_waiting()
         since_s = self._changed_at_s
-        if since_s is None or (busy and self._clock() - since_s < PERIOD_S):
+        if since_s is None or (busy and time.monotonic() - since_s < PERIOD_S):
             return
         self._changed_at_s = None
         by_model: dict[str, list[Counts]] = defaultdict(list)

@@ -23,7 +23,7 @@ OLD_S = 24 * 3600.0
 """Seconds without a byte after which a part is left behind."""
 
 
-def remove_parts(environment: HubEnvironment, repositories: Iterable[Path], older_s: float = OLD_S) -> int:
+def remove_parts(environment: HubEnvironment, repositories: Iterable[Path]) -> int:
     """Remove the parts of files that no process fetches, and unfinished folders; returns the bytes of parts.
 
     Raises OSError.
@@ -31,7 +31,7 @@ def remove_parts(environment: HubEnvironment, repositories: Iterable[Path], olde
     num_bytes = 0
     for root in cache_roots(environment):
         for part in root.glob("models--*/blobs/*"):
-            if part.name.endswith(ENDS) and part.lstat().st_mtime < time.time() - older_s:
+            if part.name.endswith(ENDS) and part.lstat().st_mtime < time.time() - OLD_S:
                 num_bytes += _remove_part(root, part)
     for repository in repositories:
         for folder in {repository, *(model.parent for model in noted_folders(repository))}:

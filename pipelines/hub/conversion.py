@@ -17,14 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from pipelines.base import DISTRIBUTION, ROOT
 from pipelines.base.cache_folder import default_cache
 from pipelines.base.digests import digest
 from pipelines.hub.base.errors import HubError
 from pipelines.hub.base.events import Stop
 
-ROOT = Path(__file__).resolve().parents[2]
-"""The folder that holds the packages: the checkout, or site-packages."""
-DISTRIBUTION = "braid-server"
 EXTRAS = ("cpu", "export")
 NEEDED = ("torch", "transformers", "nncf", "onnxscript")
 """Modules by which an environment that can export is known."""

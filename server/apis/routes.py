@@ -90,11 +90,11 @@ def routes(services: Services) -> Iterator[tuple[str, Any]]:
     return merge_suffixes(resources)
 
 
-def described(settings: Settings, below: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The OpenAPI document of what is on, with the paths below these prefixes; default: all."""
+def described(settings: Settings) -> dict[str, Any]:
+    """The OpenAPI document of what is on."""
     from server.openapi.document import document  # rarely requested, and a worker starts sooner without it
 
-    return document(described_paths(settings, below), dialects(settings))
+    return document(described_paths(settings), dialects(settings))
 
 
 def described_paths(settings: Settings, below: tuple[str, ...] = ()) -> list[str]:

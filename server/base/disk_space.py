@@ -38,12 +38,12 @@ def _is_full(error: OSError | sqlite3.Error) -> bool:
 
 
 @contextmanager
-def storage_errors(what: str) -> Iterator[None]:
-    """Errors of the disk within the block are Unavailable, or StorageFull."""
+def storage_errors() -> Iterator[None]:
+    """Errors of the disk within the block, of a client's file, are Unavailable, or StorageFull."""
     try:
         yield
     except OSError as error:
-        raise storage_error(error, what) from error
+        raise storage_error(error, "the file") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-"""The folder that holds the packages: the checkout, or site-packages."""
+from pipelines.base import ROOT
 
 
 def default_models() -> Path:

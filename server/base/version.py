@@ -6,7 +6,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-DISTRIBUTION = "braid-server"
+from pipelines.base import DISTRIBUTION, ROOT
 
 
 def read_version(root: Path) -> str:
@@ -22,5 +22,5 @@ def read_version(root: Path) -> str:
     return metadata.version(DISTRIBUTION)
 
 
-VERSION = read_version(Path(__file__).resolve().parents[2])
+VERSION = read_version(ROOT)
 FINGERPRINT = f"braid-{VERSION}"

@@ -45,13 +45,10 @@ class AdapterRegistry:
     `left` is called with every number that no new request uses any more.
     """
 
-    def __init__(
-        self, clock: Callable[[], float] = time.time, changed: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         """`changed` is called when an adapter turned out not to be readable."""
         self.folders: dict[str, Path] = {}  # of the models that have adapters
         self.left: Callable[[int], None] = lambda number: None
-        self._clock = clock
         self._changed = changed
         self._adapters: dict[str, dict[str, RegisteredAdapter]] = {}  # model → name → its last load
         self._unloaded: set[tuple[str, str]] = set()  # by clients
@@ -94,7 +91,7 @@ class AdapterRegistry:
             self._unloaded.discard((model, adapter.name))
         number = next(self._numbers)
         self._names[number] = adapter.name
-        adapters[adapter.name] = RegisteredAdapter(number, model, adapter, int(self._clock()), by_hand)
+        adapters[adapter.name] = RegisteredAdapter(number, model, adapter, int(time.time()), by_hand)
         return adapters[adapter.name]
 
     def unload(self, model: str, name: str) -> None:

@@ -7,26 +7,22 @@ to stderr.
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import json
 import logging
 import os
 import pickle
 import sys
-from pathlib import Path
 from typing import TextIO
 
 from pipelines.base.load_progress import watched
 from pipelines.host.first_run.new_models import OPENED, RUNNING, NewModel
 from pipelines.host.first_run.run_once import run_once
 from pipelines.host.models.model import build_for_host
-from pipelines.host.models.process_death import die_with_parent
+from pipelines.host.models.process_death import die_first_without_memory, die_with_parent
 from pipelines.inference.backends import cpu_kernels
 from pipelines.loading.load import BuildError, graphs_from
 from pipelines.loading.request_lines import check_request_lines
-
-OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
 
 
 def main() -> None:
@@ -34,8 +30,7 @@ def main() -> None:
     reply = _own_stdout()
     faulthandler.enable()
     logging.basicConfig(level=logging.ERROR)
-    with contextlib.suppress(OSError):
-        OUT_OF_MEMORY_SCORE.write_text("1000")  # this process ends first, not the one that serves
+    die_first_without_memory()
     cpu_kernels.tries_models = True
     new: NewModel = pickle.load(sys.stdin.buffer)
     die_with_parent(new.parent)

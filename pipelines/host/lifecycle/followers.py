@@ -26,8 +26,7 @@ class Followers:
     does not have the model yet.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._followed: dict[Peer, int] = {}
         self._waiting: list[_Waiting] = []
 
@@ -40,12 +39,12 @@ class Followers:
 
     def when_at(self, status: int, answer: Callable[[], None]) -> None:
         """Have `answer` called by `turn` when every worker has followed a status, or after FOLLOW_S."""
-        self._waiting.append(_Waiting(status, self._clock() + FOLLOW_S, answer))
+        self._waiting.append(_Waiting(status, time.monotonic() + FOLLOW_S, answer))
 
     def turn(self) -> None:
         if not self._waiting:
             return
-        now_s, last = self._clock(), min(self._followed.values(), default=None)
+        now_s, last = time.monotonic(), min(self._followed.values(), default=None)
         due = [one for one in self._waiting if last is None or one.status <= last or one.until_s <= now_s]
         self._waiting = [one for one in self._waiting if one not in due]
         for one in due:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -59,8 +59,7 @@ class ModelInstances:
     to be unloaded.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, linger_s: float = LINGER_S) -> None:
-        self._clock = clock
+    def __init__(self, linger_s: float = LINGER_S) -> None:
         self._linger_s = linger_s
         self._held: dict[int, ModelInstance] = {}
         self._current: dict[str, int] = {}
@@ -102,7 +101,7 @@ class ModelInstances:
         """New calls no longer use the current instance; it is closed when no request has it any more."""
         instance_id = self._current.pop(name)
         instance = self._held[instance_id]
-        instance.may_close_at_s = self._clock()
+        instance.may_close_at_s = time.monotonic()
         self._failed.pop(name, None)
         last = _ready(instance, [], [])
         self._unloaded[name] = replace(
@@ -212,7 +211,7 @@ class ModelInstances:
         """Close every retired instance that is not called any more, and give them back."""
         if len(self._held) == len(self._current):
             return []
-        now_s = self._clock()
+        now_s = time.monotonic()
         idle = [instance for instance in self if self._may_close(instance, now_s)]
         for instance in idle:
             del self._held[instance.instance_id]
@@ -265,7 +264,7 @@ class ModelInstances:
     def _replace(self, name: str) -> None:
         instance_id = self._current.pop(name, None)
         if instance_id is not None:
-            self._held[instance_id].may_close_at_s = self._clock() + self._linger_s
+            self._held[instance_id].may_close_at_s = time.monotonic() + self._linger_s
 
     def _may_wait(self, name: str, on_request: bool) -> None:
         (self._on_request.add if on_request else self._on_request.discard)(name)

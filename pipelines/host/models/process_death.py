@@ -1,13 +1,16 @@
-"""A process that ends when its parent does."""
+"""A process that ends when its parent does, or before another where memory runs out."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
 
 
 def die_with_parent(parent: int | None) -> None:
@@ -17,3 +20,9 @@ def die_with_parent(parent: int | None) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it died before the call
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def die_first_without_memory() -> None:
+    """Where memory runs out, Linux ends this process first, not the one that serves."""
+    with contextlib.suppress(OSError):
+        OUT_OF_MEMORY_SCORE.write_text("1000")

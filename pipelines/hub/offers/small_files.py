@@ -46,11 +46,9 @@ def is_never_fetched(path: str) -> bool:
     return name.endswith(NEVER) or bool(PYTORCH.search(path)) or any(part.startswith(".") for part in parts)
 
 
-def settings_of_folder(paths: Iterable[str], folder: str = "") -> list[str]:
+def settings_of_folder(paths: Iterable[str]) -> list[str]:
     """The small files in a folder and its modules: tokenizer, configuration, chat template, pooling."""
-    prefix = f"{folder}/" if folder else ""
-    below = [path for path in paths if path.startswith(prefix)]
-    return [path for path in below if _is_setting(path.removeprefix(prefix))]
+    return [path for path in paths if _is_setting(path)]
 
 
 def whole_folder(paths: Iterable[str], folder: str = "") -> list[str]:

@@ -18,7 +18,7 @@ from pipelines.nodes.text.templates.jinja_template import MAX_PROMPT_CHARS, MAX_
 class LineTemplate:
     """`variables` are the names that it reads, in the order in which it first does."""
 
-    def __init__(self, source: str, setting: str = "template") -> None:
+    def __init__(self, source: str) -> None:
         """Raises SettingError for a text that is no template."""
         env = environment()
         env.undefined = StrictUndefined
@@ -26,7 +26,7 @@ class LineTemplate:
             names = meta.find_undeclared_variables(env.parse(source)) - env.globals.keys()
             self._template = env.from_string(source)
         except (jinja2.TemplateError, RecursionError, MemoryError) as error:
-            raise SettingError(f"`{setting}` does not compile: {error}", setting) from None
+            raise SettingError(f"`template` does not compile: {error}", "template") from None
         self.variables = sorted(names, key=lambda name: _first_place(name, source))
 
     def render(self, values: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ def is_regular(path: Path) -> bool:
         return False
 
 
-def read_regular(path: Path, errors: str = "strict") -> str:
+def read_regular(path: Path) -> str:
     """The text of a file in UTF-8.  Raises OSError for what is no file, UnicodeDecodeError."""
     if path.exists() and not path.is_file():
         raise OSError(f"{path.name} is {'a folder' if path.is_dir() else 'no regular file'}")
-    return path.read_text(encoding="utf-8", errors=errors)
+    return path.read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 
 from graphs.errors import hint
 from pipelines.base.deferred_model import DeferredModel
+from pipelines.repository.ovms import STATEFUL
 
-STATEFUL = "stateful models were removed from the model server; delete it"
 PREPROCESSING = "only a flag of one model; convert the model with it built in"
 REFUSED_KEYS = {
     **dict.fromkeys(

@@ -34,7 +34,7 @@ class Served:
     status: ModelStatus
 
 
-def find_served(services: Services, name: str, version: str | None = None) -> Served:
+def find_served(services: Services, name: str, version: str | None) -> Served:
     """A version of a model; without one the newest.  Raises NotFound."""
     newest = services.catalogue.status(services.catalogue.model_of(name))
     if version is None or version in NEWEST:

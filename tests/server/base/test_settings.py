@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.base import ROOT
 from server.base.environment import PREFIX, SettingsError, read_settings
-from server.base.places import ROOT
 from server.base.settings import Settings
 
 SETTINGS_PAGE = (ROOT / "docs" / "settings.md").read_text()

@@ -6,7 +6,8 @@ from importlib import metadata
 
 import pytest
 
-from server.base.version import DISTRIBUTION, read_version
+from pipelines.base import DISTRIBUTION
+from server.base.version import read_version
 
 
 @pytest.fixture(autouse=True)

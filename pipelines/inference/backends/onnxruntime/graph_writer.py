@@ -10,6 +10,8 @@ import onnx_ir as ir
 from pipelines.inference.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
 from pipelines.onnx_format.decoder_format import INPUT_IDS, POSITION_IDS
 
+FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
+
 
 class GraphWriter:
     """Collects new nodes in order until they are inserted into the graph; creates each constant once."""

@@ -56,12 +56,11 @@ class StoredPrefixes:
         pool: BlockPool,
         block_tokens: int,
         min_tokens: int = MIN_TOKENS,
-        read_s: float = READ_S,
     ) -> None:
         self.num_read = 0  # blocks
         self.is_reading = False  # whether a prompt waits for the next step with its blocks
         self._file, self._contents, self._pool = file, contents, pool
-        self._min_blocks, self._read_s = -(-min_tokens // block_tokens), read_s
+        self._min_blocks = -(-min_tokens // block_tokens)
         self._wanted: deque[bytes] = deque()
         self._read_until_s: float | None = None  # of this step, once it has read a block
         self._buffer = np.empty(contents.shape.block_bytes, np.uint8)
@@ -154,7 +153,7 @@ class StoredPrefixes:
     def _has_time(self) -> bool:
         now_s = perf_counter()
         if self._read_until_s is None:
-            self._read_until_s = now_s + self._read_s
+            self._read_until_s = now_s + READ_S
             return True
         return now_s < self._read_until_s
 

@@ -196,11 +196,11 @@ def _draft_seconds(depths: NDArray[np.int64], num_depths: int, cost: StepCost) -
 class ExplorationBudget:
     """Seconds that may be spent on draft tokens to find out whether they pay: a small share of all time.
 
-    Accepted tokens add what they saved; the budget is at most the price of the next `tries` trials.
+    Accepted tokens add what they saved.
     """
 
-    def __init__(self, share: float, tries: float = 1e9) -> None:
-        self._share, self._tries = share, tries
+    def __init__(self, share: float) -> None:
+        self._share = share
         self._held_s = 0.0
 
     def earn(self, step_s: float, saved_s: float = 0.0) -> None:
@@ -209,5 +209,6 @@ class ExplorationBudget:
     def pays(self, price_s: float) -> bool:
         """Whether there is enough for a try at this price; if so, it is spent."""
         enough = self._held_s >= price_s
-        self._held_s = min(self._held_s - price_s if enough else self._held_s, self._tries * price_s)
+        if enough:
+            self._held_s -= price_s
         return enough

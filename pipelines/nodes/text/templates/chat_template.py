@@ -25,9 +25,9 @@ OTHERS = "additional_chat_templates"
 """The folder in which transformers writes the other templates than chat_template.jinja."""
 
 
-def read_template(path: Path, content_format: str = "auto") -> Template:
+def read_template(path: Path) -> Template:
     """The only or default template of a `.jinja` file or of a tokenizer_config.json."""
-    return read_templates(path, content_format)[DEFAULT]
+    return read_templates(path)[DEFAULT]
 
 
 def read_templates(path: Path, content_format: str = "auto") -> dict[str, Template]:

@@ -53,11 +53,11 @@ class ContentFolder:
         """
         part = self._content / (file_id + PART)
         try:
-            with storage_errors("the file"), open(part, "wb", opener=_for_this_user) as file:
+            with storage_errors(), open(part, "wb", opener=_for_this_user) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            with storage_errors("the file"):
+            with storage_errors():
                 part.rename(self.file(file_id))
                 self._sync()
         finally:
@@ -66,7 +66,7 @@ class ContentFolder:
 
     def read(self, file_id: str) -> BinaryIO:
         """Raises Unavailable where its content cannot be read."""
-        with storage_errors("the file"):
+        with storage_errors():
             return self.file(file_id).open("rb")
 
     def remove(self, file_id: str) -> None:

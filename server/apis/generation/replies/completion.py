@@ -65,7 +65,7 @@ def _token_ids(context: TextReplyContext, choice: ChoiceBuilder) -> list[int] | 
 def _logprobs(context: TextReplyContext, drawn: int, choice: ChoiceBuilder) -> CompletionLogprobs:
     own = [] if context.only_prompt else choice.logprobs.tokens
     if not context.echo:
-        return completion_logprobs(own, token_format=context.token_format)
+        return completion_logprobs(own, context.token_format)
     prompt = context.prompt(drawn)
     return with_prompt(
         prompt.first, prompt.ids[0], [*(choice.logprobs.prompt or []), *own], context.token_format

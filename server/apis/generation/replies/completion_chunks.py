@@ -103,7 +103,7 @@ class CompletionChunks:
             entries = [*(piece_logprobs.prompt or []), *entries]
             logprobs = with_prompt(prompt.first, prompt.ids[0], entries, self.context.token_format)
         elif entries:
-            logprobs = completion_logprobs(entries, self._offsets[choice], self.context.token_format)
+            logprobs = completion_logprobs(entries, self.context.token_format, self._offsets[choice])
         else:
             return None
         self._offsets[choice] += width(logprobs)

@@ -47,21 +47,19 @@ def chosen_logprobs(entries: Iterable[TextLogprob], token_format: TokenFormat = 
         }
 
 
-def chat_logprobs(entries: Sequence[TextLogprob], token_format: TokenFormat = AS_TEXT) -> ChatLogprobs:
+def chat_logprobs(entries: Sequence[TextLogprob], token_format: TokenFormat) -> ChatLogprobs:
     """The log-probabilities of a chat reply, to be serialized once: the content is an iterator."""
     return ChatLogprobs.model_construct(content=chosen_logprobs(entries, token_format))
 
 
-def chat_drafts(
-    drafted: Sequence[TextLogprob | None], token_format: TokenFormat = AS_TEXT
-) -> ChatLogprobs | None:
+def chat_drafts(drafted: Sequence[TextLogprob | None], token_format: TokenFormat) -> ChatLogprobs | None:
     """The draft model's log-probabilities of accepted draft tokens; None when there are none."""
     entries = [entry for entry in drafted if entry is not None]
     return chat_logprobs(entries, token_format) if entries else None
 
 
 def completion_logprobs(
-    entries: list[TextLogprob], offset: int = 0, token_format: TokenFormat = AS_TEXT
+    entries: list[TextLogprob], token_format: TokenFormat, offset: int = 0
 ) -> CompletionLogprobs:
     """The first token begins at character `offset` of its choice.
 
@@ -77,10 +75,10 @@ def completion_logprobs(
 
 
 def with_prompt(
-    first: str, first_id: int, entries: list[TextLogprob], token_format: TokenFormat = AS_TEXT
+    first: str, first_id: int, entries: list[TextLogprob], token_format: TokenFormat
 ) -> CompletionLogprobs:
     """Log-probabilities from a prompt's first token on, which has none of its own."""
-    rest = completion_logprobs(entries, len(token_format.token(first, first_id)), token_format)
+    rest = completion_logprobs(entries, token_format, len(token_format.token(first, first_id)))
     return CompletionLogprobs(
         text_offset=[0, *rest.text_offset],
         token_logprobs=[None, *rest.token_logprobs],
@@ -90,13 +88,13 @@ def with_prompt(
 
 
 def completion_drafts(
-    drafted: list[TextLogprob | None], offsets: list[int], token_format: TokenFormat = AS_TEXT
+    drafted: list[TextLogprob | None], offsets: list[int], token_format: TokenFormat
 ) -> CompletionLogprobs | None:
     """Log-probabilities of a completion's draft tokens; its tokens begin at `offsets`."""
     places = [(i, entry) for i, entry in enumerate(drafted) if entry is not None]
     if not places:
         return None
-    logprobs = completion_logprobs([entry for _, entry in places], token_format=token_format)
+    logprobs = completion_logprobs([entry for _, entry in places], token_format)
     logprobs.text_offset = [offsets[i] for i, _ in places]
     return logprobs
 
@@ -106,7 +104,7 @@ def width(logprobs: CompletionLogprobs) -> int:
     return sum(map(len, logprobs.tokens))
 
 
-def prompt_logprobs(entries: Iterable[TextLogprob], token_format: TokenFormat = AS_TEXT) -> Any:
+def prompt_logprobs(entries: Iterable[TextLogprob], token_format: TokenFormat) -> Any:
     """By token id, the prompt's own token first; null for the first token, which has none.
 
     It is an iterator over plain objects, to be written once.

@@ -15,14 +15,13 @@ import onnx_ir as ir
 
 from pipelines.inference.backends.onnx.graph_rewrites import CONTRIB
 from pipelines.inference.backends.onnx.recurrent import RecurrentNode
-from pipelines.inference.backends.onnxruntime.graph_writer import GraphWriter
+from pipelines.inference.backends.onnxruntime.graph_writer import FARTHEST, GraphWriter
 from pipelines.onnx_format.recurrent_format import DELTA_NET, EPSILON, MAMBA2, SHORT_CONV
 
 STATE, STATE_OUT = "state.{}", "state_out.{}"
 LINEAR_ATTENTION = "LinearAttention"
 """ONNX Runtime's operator for states that decay and add the products of keys and values."""
 FLOAT = ir.DataType.FLOAT
-FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
 
 
 class Padding(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.inference.backends.onnxruntime.cpu.sinks import seen_with_sinks
-from pipelines.inference.backends.onnxruntime.graph_writer import GraphWriter
+from pipelines.inference.backends.onnxruntime.graph_writer import FARTHEST, GraphWriter
 from pipelines.inference.backends.onnxruntime.step_input_names import (
     CUMULATIVE,
     FRAME_SLOTS,
@@ -26,7 +26,6 @@ from pipelines.onnx_format.decoder_format import INPUT_IDS, AttentionLayer
 NO_WINDOW = -1
 UNSEEN = np.finfo(np.float32).min
 """The score of a key that a query does not attend to."""
-FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
 
 
 @dataclass(frozen=True)
