@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pipelines.repository.ovms.config_schema import STATEFUL
+from pipelines.repository.ovms import STATEFUL
 from server import ovms_pull
 from server.gunicorn_start import become_gunicorn
 
