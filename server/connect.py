@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from pipelines.nodes.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
@@ -89,30 +88,22 @@ def connect(settings: Settings) -> Services:
 
 def _client(settings: Settings) -> HostClient:
     if settings.in_process:
-        from pipelines.host.adapters.adapter_discovery import AdapterFinder
         from pipelines.host.announce import announce
-        from pipelines.host.first_run.new_models import builder
+        from pipelines.host.first_run.new_models import HostOptions
         from pipelines.host.in_process import InProcessClient
-        from pipelines.host.models.loader import ModelSource
-        from pipelines.host.models.prefix_files import PrefixFiles
         from pipelines.host.models.residents import MemoryLimits
-        from pipelines.repository.model_folders import scan
 
-        prefix_files = PrefixFiles.of(settings.cache, settings.prefix_file_gb)
         return InProcessClient(
-            ModelSource(
+            HostOptions(
                 settings.models,
-                scan=partial(scan, cache=settings.cache, device=settings.device),
-                build=builder(
-                    settings.device,
-                    settings.cache,
-                    settings.first_run,
-                    prefix_files,
-                    settings.prepared_mb,
-                ),
-                poll_s=settings.poll_models or None,
-                adapters=AdapterFinder(map(parse_module, settings.lora_modules)),
-            ),
+                settings.device,
+                settings.cache,
+                settings.first_run,
+                settings.prefix_file_gb,
+                prepared_mb=settings.prepared_mb,
+                poll_s=settings.poll_models,
+                modules=[parse_module(module) for module in settings.lora_modules],
+            ).source(),
             snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
             limits=MemoryLimits.of(
                 settings.max_loaded_gb,

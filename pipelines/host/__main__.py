@@ -17,18 +17,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from pipelines.host.adapters.adapter_discovery import AdapterFinder
 from pipelines.host.announce import announce
 from pipelines.host.background_build import start_build
-from pipelines.host.first_run.new_models import builder
+from pipelines.host.first_run.new_models import HostOptions
 from pipelines.host.host import Host
-from pipelines.host.models.loader import ModelSource
-from pipelines.host.models.prefix_files import PrefixFiles
 from pipelines.host.models.process_death import die_with_parent
 from pipelines.host.models.residents import MemoryLimits
 from pipelines.inference.backends.host_memory import default_cache_bytes, limit_default_caches
 from pipelines.inference.contracts.device_errors import DeviceLost
-from pipelines.repository.model_folders import scan
 from pipelines.telemetry import metrics, processes
 from pipelines.wire.lora_modules import parse_module
 from pipelines.wire.messages import Status
@@ -46,20 +42,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     faulthandler.enable()
     logging.basicConfig(level=options.log_level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S %z")
     logging.getLogger("onnx_ir").setLevel(logging.WARNING)  # it logs every pass over a graph
+    index, _, number = (options.engine or "0/1").partition("/")
     host = Host(
-        ModelSource(
+        HostOptions(
             options.models,
-            scan=partial(scan, cache=options.cache, device=options.device),
-            build=builder(
-                options.device,
-                options.cache,
-                options.first_run,
-                _prefix_files(options),
-                options.prepared_mb,
-            ),
-            poll_s=options.poll_models or None,
-            adapters=AdapterFinder(map(parse_module, options.lora_module)),
-        ),
+            options.device,
+            options.cache,
+            options.first_run,
+            options.prefix_file_gb,
+            engine=index,
+            prepared_mb=options.prepared_mb,
+            poll_s=options.poll_models,
+            modules=[parse_module(module) for module in options.lora_module],
+        ).source(),
         SocketListener(options.socket),
         snapshots=options.snapshots,
         limits=MemoryLimits.of(
@@ -70,7 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     processes.register("host")
     if options.engine:
-        index, _, number = options.engine.partition("/")
         metrics.engine_is_up(index, int(number))
         limit_default_caches(default_cache_bytes() // int(number))
     _handle_signals(host)
@@ -125,11 +119,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--needs-key", action="store_true", help="clients must send an API key")
     parser.add_argument("--log-level", default="info")
     return parser.parse_args(arguments)
-
-
-def _prefix_files(options: argparse.Namespace) -> PrefixFiles:
-    number, _, _ = (options.engine or "0").partition("/")
-    return PrefixFiles.of(options.cache, options.prefix_file_gb, number)
 
 
 def _announce(options: argparse.Namespace, status: Status) -> None:

@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 
 from pipelines.base.cancellation import ClientGone
 from pipelines.base.errors import ModelNotFound, Unavailable
-from pipelines.host.adapters.adapter_discovery import AdapterFinder
-from pipelines.host.first_run.new_models import builder
+from pipelines.host.first_run.new_models import HostOptions
 from pipelines.host.in_process import InProcessClient
 from pipelines.host.models.loader import ModelSource
-from pipelines.host.models.prefix_files import PrefixFiles
 from pipelines.host.models.residents import MemoryLimits
 from pipelines.local.loop_thread import CLOSED
 from pipelines.repository.model_folders import ModelFolder, scan
@@ -67,17 +65,7 @@ class EngineOptions:
     def source(self) -> ModelSource:
         """The repository in which the engine host finds its models, and how it builds them."""
         modules = [LoraModule(name, path) for name, path in (self.adapters or {}).items()]
-        return ModelSource(
-            self.models,
-            scan=self.scan,
-            build=builder(
-                self.device,
-                self.cache,
-                with_first_run=False,
-                prefix_files=PrefixFiles.of(self.cache, 0),
-            ),
-            adapters=AdapterFinder(modules),
-        )
+        return HostOptions(self.models, self.device, self.cache, modules=modules).source(self.scan)
 
     def check(self) -> None:
         """Raise FileNotFoundError where there is no such folder or file, ModelNotFound without a model."""

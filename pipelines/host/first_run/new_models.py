@@ -13,7 +13,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,13 +25,16 @@ from graphs.graph import Binding
 from graphs.node import FilePath, named_paths
 from pipelines.base.bounded_processes import child_environment
 from pipelines.base.prepared_models import PreparedModels
-from pipelines.host.models.loader import Build
+from pipelines.host.adapters.adapter_discovery import AdapterFinder
+from pipelines.host.models.loader import Build, ModelSource, Scan
 from pipelines.host.models.model import HostModel, build_for_host
 from pipelines.host.models.passed_models import PassedModels, folder_digest
 from pipelines.host.models.prefix_files import PrefixFiles
 from pipelines.loading.load import BuildError, checked_graph, graphs_from
 from pipelines.loading.request_lines import check_request_lines
+from pipelines.repository import model_folders
 from pipelines.repository.model_folders import ModelFolder
+from pipelines.wire.lora_modules import LoraModule
 
 OPENED, RUNNING = "opened", "running"
 """What the process says when it has opened what workers open, and when it has loaded the model."""
@@ -91,21 +94,44 @@ class FirstRun:
             self.passed.add(name, state)
 
 
-def builder(
-    device: str | None,
-    cache: Path | None,
-    with_first_run: bool,
-    prefix_files: PrefixFiles,
-    prepared_mb: int = 0,
-) -> Build:
-    """How the loader of a host builds models: on `device`, if there is one, instead of the graphs' own.
+@dataclass(frozen=True)
+class HostOptions:
+    """How a host finds the models of a repository and builds them.
 
-    `prepared_mb`: MB that are stored of what engines make of models; 0: nothing is.
+    `device`: what every model runs on instead of its graph's own.  `cache`: the folder for what can be made
+    again; None: the user's own.  `prefix_file_gb`: GiB of each model's file of prefixes, of the host with the
+    number `engine`; 0: none.  `prepared_mb`: MB that are stored of what engines make of models; 0: nothing
+    is.  `poll_s`: seconds between two looks at the repository; 0: none.  `modules`: adapters beside those of
+    the models' folders.
     """
-    prepared = PreparedModels(prepared_mb << 20, cache) if prepared_mb else None
-    if with_first_run:
-        return FirstRun(PassedModels(cache), device, prefix_files=prefix_files, prepared=prepared)
-    return partial(build_at_once, device=device, prefix_files=prefix_files, prepared=prepared)
+
+    models: Path
+    device: str | None = None
+    cache: Path | None = None
+    first_run: bool = False
+    prefix_file_gb: float = 0
+    engine: str = "0"
+    prepared_mb: int = 0
+    poll_s: float = 0
+    modules: Iterable[LoraModule] = ()
+
+    def source(self, scan: Scan | None = None) -> ModelSource:
+        """The source of the host's models; `scan` finds them instead of the repository's own."""
+        return ModelSource(
+            self.models,
+            scan=scan or partial(model_folders.scan, cache=self.cache, device=self.device),
+            build=self._build(),
+            poll_s=self.poll_s or None,
+            adapters=AdapterFinder(self.modules),
+        )
+
+    def _build(self) -> Build:
+        prepared = PreparedModels(self.prepared_mb << 20, self.cache) if self.prepared_mb else None
+        prefix_files = PrefixFiles.of(self.cache, self.prefix_file_gb, self.engine)
+        if self.first_run:
+            passed = PassedModels(self.cache)
+            return FirstRun(passed, self.device, prefix_files=prefix_files, prepared=prepared)
+        return partial(build_at_once, device=self.device, prefix_files=prefix_files, prepared=prepared)
 
 
 def build_at_once(folder: ModelFolder, sources: Mapping[str, GraphSource], **settings: Any) -> HostModel:
