@@ -60,6 +60,6 @@ def child_exit(arbiter: Any, worker: Any) -> None:
 
 
 def on_exit(arbiter: Any) -> None:
-    """After the workers have drained."""
+    """End what is left, after the workers have drained."""
     startup.stop(arbiter)
     remove_temporary(settings.models)

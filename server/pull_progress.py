@@ -30,7 +30,7 @@ from pipelines.hub.base.events import (
 )
 
 LINE_S = 5.0
-"""Between two lines about the same model's bytes in a log."""
+"""The seconds between two lines about the same model's bytes in a log."""
 LARGE = 10_000_000
 """A smaller file is verified at once."""
 WORDS = {

@@ -27,7 +27,7 @@ from server.ray_router import READY
 from server.services.server_ready import is_ready
 
 POLL_S = 1.0
-"""Between two looks at an engine host, by Serve's checks of health, and two readings of its state."""
+"""The seconds between two looks at an engine host, by Serve's checks of health and for its state."""
 MARGIN_S = 5.0
 """Serve waits for requests in flight so much longer than BRAID_GRACE_S."""
 NUM_FALLBACKS = 7

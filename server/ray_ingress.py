@@ -26,7 +26,7 @@ HEADER = b"x-braid-session"
 REQUEST_ID = b"x-request-id"
 """Serve gives each request without one an id of its own form, which would be in the ids of replies."""
 REPLICA = "replica "
-"""Before the name of the replica that stores what a request names."""
+"""The prefix of the name of the replica that stores what a request names."""
 MAX_BODY = 1 << 20
 """A larger body is not searched: its request has the key of its headers alone, and is sent once."""
 AGAIN = re.compile(r"again (\d) (.+)", re.DOTALL)

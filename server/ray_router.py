@@ -12,7 +12,7 @@ from ray.serve.experimental.consistent_hash_router import ConsistentHashRouter
 from server.ray_ingress import REPLICA, sent_before
 
 READY = "engine_ready"
-"""In a replica's routing stats: whether its engine runs and its models have loaded."""
+"""The key in a replica's routing stats that says whether its engine runs and its models have loaded."""
 
 
 class SessionRouter(ConsistentHashRouter):  # type: ignore[misc]  # ray is not installed where types are checked

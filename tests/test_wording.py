@@ -35,7 +35,11 @@ SAY = {
     rf"(?-i:{INVERTED}) (are|were|is|was)": "the subject first: `figures were measured`",
 }
 """Pattern of whole words → what to say instead."""
-WITHOUT_SUBJECT = re.compile(r"(Those|That|Of|As|The same|Whose|Its|Their|It|They)\b(?! (is|are) )")
+WITHOUT_SUBJECT = re.compile(
+    r"(Those|That|Of|As|The same|Whose|Its|Their|It|They)\b(?! (is|are) )"
+    r"|Between (?!the input)|(By|To) how |In place of|In the (place|scope)|In front of|In a thread|From any thread"
+    r"|With (vLLM|what)"
+)
 """Beginnings of docstrings that leave out what they speak of."""
 EXAMPLES = ("tools/lab/bench/pooling/texts.py", "docs/fields.md")
 """Sentences that models are measured with, and texts of other systems."""

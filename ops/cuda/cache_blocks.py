@@ -17,7 +17,7 @@ from ops.cuda.packed_arrays import pack_arrays
 THREADS = 256
 Pairs = NDArray[np.int32]
 HostPools = Sequence[NDArray[Any]]
-"""From `Device.pinned`."""
+"""Pools in the host's memory, made by `Device.pinned`."""
 
 
 def copy_blocks(device: Device, pools: Sequence[Array], pairs: Pairs) -> None:

@@ -17,9 +17,9 @@ from pipelines.base.errors import Unavailable
 T = TypeVar("T")
 
 TICK_S = 0.05
-"""Between two looks at whether the result is still wanted."""
+"""The seconds between two looks at whether the result is still wanted."""
 AGAIN_S = 1.0
-"""Between two tries to end a thread that took too long."""
+"""The seconds between two tries to end a thread that took too long."""
 MAX_LATE = 16
 """Threads that took too long and may still run at a time: one that waits inside a library cannot be ended."""
 

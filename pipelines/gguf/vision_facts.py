@@ -21,7 +21,7 @@ EPSILON = "attention.layer_norm_epsilon"
 WINDOW = 112
 """Pixels of a side of a window where the file does not say it."""
 MAX_LEAST, MAX_LONGEST = 1 << 22, 1 << 12
-"""To how many pixels images may be scaled up, and a side of one: those of a damaged file took all memory."""
+"""The pixels to which images may be scaled up, and a side of one: those of a damaged file took all memory."""
 LEAST_STD = 1e-6
 UNREAD = frozenset(
     {"clip.has_text_encoder", "clip.has_llava_projector", "clip.vision.projection_dim", HEARS}

@@ -15,7 +15,7 @@ from pipelines.grammars.normal_schema import normal_schema
 from pipelines.grammars.schema_keywords import SchemaError
 
 WHITESPACE = r" |\r?\n[ \t]{0,64}"
-"""Between the tokens of JSON: one space as JSON is written, or a line with its indentation.
+"""The space between tokens of JSON: one space as JSON is written, or a line with its indentation.
 
 A second space is what a weak model writes that would rather write no JSON, and what follows is worse for it;
 llama.cpp allows one too.

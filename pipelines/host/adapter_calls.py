@@ -88,7 +88,7 @@ class AdapterCalls:
                     self._enter(cast(Key, key))
 
     def _read(self, instance: ModelInstance, node: str, adapter: RegisteredAdapter, fit: AdapterFit) -> None:
-        """In a thread of its own."""
+        """Read the weights of an adapter; runs in a thread of its own."""
         files = adapter.found
         weights: AdapterWeights | Exception
         try:

@@ -104,7 +104,7 @@ class AdapterCommands:
             raise RequestError(f"The lora adapter '{message.name}' conflicts with a served base model.")
 
     def _read(self, key: Key, message: LoadAdapter, model: str, folder: Path, fit: AdapterFit | None) -> None:
-        """In a thread of its own."""
+        """Read an adapter that a client loads; runs in a thread of its own."""
         try:
             found: FoundAdapter | BraidError = _checked(message, folder, fit)
         except BraidError as error:

@@ -48,9 +48,9 @@ IDLE_S = 0.5
 QUIET_S = 0.005
 """After this time without messages metrics are written; earlier would delay the reader of a last result."""
 HEARTBEAT_S = 0.2
-"""Between two heartbeats of a busy host: touching a file takes longer than planning a step."""
+"""The seconds between two heartbeats of a busy host: touching a file takes longer than planning a step."""
 PREPARING_THREADS = 2
-"""For what a call needs before it enters its engine: a guide, the weights of its adapter."""
+"""The threads that make what a call needs before it enters its engine: a guide, weights of an adapter."""
 STOP_S = 1.0
 """How long the end of a host waits for a build in progress."""
 
@@ -219,7 +219,7 @@ class Host:
         return bool(self._cold) and not self._calls and not self._busy()
 
     def _warm(self) -> None:
-        """Between requests, prepare a model's later steps, a little each turn."""
+        """Prepare a model's later steps between requests, a little each turn."""
         held = {id(instance.model) for instance in self._instances}
         self._cold[:] = [model for model in self._cold if id(model) in held]
         if self._cold and not self._warms(self._cold[0]):

@@ -168,7 +168,7 @@ class Requests:
         return call
 
     def _prepare(self, model: HostModel, key: Key, message: Submit) -> None:
-        """In a thread of its own: a grammar may take long to compile."""
+        """Make the guides of a call; runs in a thread of its own: a grammar may take long to compile."""
         try:
             guide = model.guide_maker(message.address.node, message.request.params)
         except Exception as error:
@@ -281,7 +281,7 @@ class Requests:
         self._publisher.note_change()
 
     def _answer(self, key: Key, result: Result) -> None:
-        """From any thread."""
+        """Send the result of a call; may be called in any thread."""
         peer, request_id = key
         self._listener.send([(peer, inferred(request_id, result))])
 

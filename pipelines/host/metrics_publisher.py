@@ -19,7 +19,7 @@ from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.metric_names import CacheShape, LoraLoad
 
 PERIOD_S = 0.3
-"""Between two publications while engines are busy; when they become idle the last one is immediate."""
+"""The seconds between two publications while engines are busy; when they become idle, one is immediate."""
 
 MAX_LORA_LOADS = 1000
 """Different sets of adapters that metrics name: a set that was published once stays in the metrics."""

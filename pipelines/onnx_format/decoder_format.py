@@ -82,7 +82,7 @@ GIVEN_EMBEDDINGS, GIVEN_PLACES, GIVEN_POSITIONS = "given_embeddings", "given_pla
 TOKEN_KINDS = "token_type_ids"
 """Inputs of a decoder that reads images."""
 AND = ".and"
-"""Behind the name of the first of several linear layers that are one, and that a Split takes apart again."""
+"""The suffix of the name of the first of several linear layers that are one, and that a Split takes apart."""
 OPSET = 23
 IR_VERSION = 10
 SIDES = ("key", "value")

@@ -17,8 +17,8 @@ MAX_DEPTH, MAX_CONDITIONS, MAX_LISTED = 8, 64, 4096
 """The last: values of all lists of a filter together."""
 COMPARISONS = {"eq": "IS", "ne": "IS NOT", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 OTHER_TYPES = {("g", False): "<", ("l", True): ">="}
-"""To SQLite each text is greater than each number: how an attribute stands to the least text where a number,
-or a text, is compared with it.
+"""The comparison of an attribute with the least text, where a number, or a text, is compared with it: to
+SQLite each text is greater than each number.
 """
 LISTS = {"in": "IN", "nin": "NOT IN"}
 JOINS = {"and": " AND ", "or": " OR "}

@@ -22,7 +22,7 @@ FIRST_BYTES = 64 << 10
 MAX_ENTRY_BYTES = 32
 """The bytes of an entry besides its key: lengths, padding, value and time."""
 RETRY_S = 1.0
-"""Between two attempts to get room on the disk."""
+"""The seconds between two attempts to get room on the disk."""
 
 
 _waiting: dict[MetricFile, float] = {}

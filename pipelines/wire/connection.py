@@ -14,7 +14,7 @@ from pipelines.wire.messages import SCHEMA, Hello, Status, ToHost, ToWorker, Wel
 log = logging.getLogger("braid.wire")
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 0.5
-"""Between two attempts to reach the host."""
+"""The seconds between two attempts to reach the host."""
 
 
 class Link(Protocol):
@@ -82,14 +82,14 @@ class HostConnection:
         self._mismatch_callbacks.append(callback)
 
     def received(self, message: ToWorker) -> None:
-        """For links: one message came."""
+        """Take a message that came; links call it."""
         if isinstance(message, Welcome):
             self._compare(message)
         elif isinstance(message, Status):
             self._set_status(message)
 
     def lost(self, error: BraidError | None = None) -> None:
-        """For links: the connection ended; `error` is why, where it is known."""
+        """End the connection, as links found it ended; `error` is why, where it is known."""
         self._link = None
         self._lost.set()
         if self._status is not None:
@@ -108,7 +108,7 @@ class HostConnection:
         return self._link
 
     def _send(self, message: ToHost) -> None:
-        """For what means nothing to a host that is gone."""
+        """Send what means nothing to a host that is gone."""
         if self._link is not None:
             self._link.send(message)
 

@@ -15,7 +15,7 @@ MAX_BLOCK_RUNS = 4096
 """Runs of a map of blocks; where there are more, one block stands for its neighbours."""
 
 FREE, REUSABLE, SHARED = -1, -2, -3
-"""In place of an owner in a map of blocks.  Shared: by several sequences, or by one that is not shown."""
+"""Numbers in place of a block's owner.  Shared: by several sequences, or by one that is not shown."""
 
 HISTORY_PERIOD_S, HISTORY_SAMPLES = 1.0, 600
 RECENT_S = 10

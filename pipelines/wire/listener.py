@@ -28,7 +28,7 @@ class Disconnected:
 
 class Inbox(Protocol):
     def put(self, item: tuple[Peer, Any], /) -> None:
-        """From any thread, of one peer in order."""
+        """Take a message; may be called in any thread, for one peer in order."""
 
 
 class Listener(Protocol):

@@ -28,7 +28,7 @@ log = logging.getLogger("braid.catalogue")
 FIRST_STATUS_S = 3.0
 """How long `caught_up` waits for a connection; without one there is nothing to catch up with."""
 RETRY_S = 5.0
-"""Between two attempts to build what could not be built."""
+"""The seconds between two attempts to build what could not be built."""
 
 
 class Catalogue:

@@ -23,10 +23,10 @@ OPEN_PATHS = frozenset(
 FRONT = "/"
 """A path that needs no key to be read; something may be posted to it."""
 OPEN_PREFIX = "/status/"
-"""Below which are the files of the status page, which hold nothing of a server."""
+"""The prefix of the status page's files, which need no key and hold no data of a server."""
 SESSION = "x-session-id"
 SUBPROTOCOL_KEY = "openai-insecure-api-key."
-"""With what a browser, which can set no headers of a WebSocket, sends a key among the subprotocols."""
+"""The prefix of a key among the subprotocols: a browser can set no headers of a WebSocket."""
 ADMIN_PATHS = frozenset(
     {
         *("/api/pull", "/api/copy", "/api/create", "/api/delete"),

@@ -33,8 +33,8 @@ Result = TypeVar("Result")
 
 DISCONNECTS = ("http.disconnect", "websocket.disconnect")
 LOSSES = "braid.losses"
-"""In the scope of a request, where the server has it: what is called when the client disconnects before it
-has the whole response, so that no task waits for that.
+"""The key in the scope of a request of what is called, where the server has it, when the client disconnects
+before it has the whole response, so that no task waits for that.
 """
 KEEP_ALIVE = b": keep-alive\n\n"
 """A comment in a stream of server-sent events; clients ignore it."""

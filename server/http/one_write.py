@@ -8,7 +8,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 
 class HeldHead:
-    """In the place of a transport: holds what is written first until more is."""
+    """A writer in the place of a transport: it holds what is written first until more is."""
 
     def __init__(self, transport: Any) -> None:
         self.transport = transport

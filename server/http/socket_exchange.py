@@ -12,7 +12,7 @@ from server.http.exchange import Exchange, Message, Receive, Send
 from server.http.work_queue import Work
 
 ARRIVING = "braid.arriving"
-"""In the scope of a WebSocket: the worker's `ArrivingBodies`, among which its messages count."""
+"""The key in the scope of a WebSocket of the worker's `ArrivingBodies`, among which its messages count."""
 SWITCHING_PROTOCOLS = 101
 FORBIDDEN = 403
 """The status of a handshake that is closed without a reply of its own."""

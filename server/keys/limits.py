@@ -43,7 +43,7 @@ class KeyBound:
 
     @property
     def wait_s(self) -> float:
-        """After how many seconds one is left; 0 or less: now."""
+        """The seconds until one is left; 0 or less: now."""
         return self.reset_s - MINUTE_S + MINUTE_S / self.limit
 
     def headers(self) -> dict[str, str]:

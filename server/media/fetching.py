@@ -20,7 +20,7 @@ from server.media.links import scheme_of
 from server.media.sources import MediaSources, Place
 
 TIMEOUT_S = 5.0
-"""For all files of a request together, as vLLM's for an image."""
+"""The seconds for all files of a request together, as vLLM's for an image."""
 MAX_REDIRECTS = 5
 MAX_REQUESTS = 8
 """Requests of a worker that fetch at a time; others wait for at most the same time."""

@@ -12,7 +12,9 @@ SILENT_SHARE = 0.25
 
 
 def heartbeats(settings: Settings) -> list[Path]:
-    """One of each engine host, in the order of their sockets; [] in a process that no server has started."""
+    """The heartbeat file of each engine host, in the order of their sockets; [] in a process that no server
+    has started.
+    """
     sockets = settings.engine_sockets
     if len(sockets) <= 1:
         return [socket.with_name("heartbeat") for socket in sockets]
@@ -27,7 +29,7 @@ def are_silent(settings: Settings) -> bool:
 
 
 def _age_s(beat: Path) -> float:
-    """By the wall clock: where that jumps, it is right again with the next beat."""
+    """The seconds since a beat by the wall clock; after a jump of it they are right with the next beat."""
     try:
         return time.time() - beat.stat().st_mtime
     except OSError:

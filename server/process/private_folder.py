@@ -56,7 +56,7 @@ def find_place() -> None:
 
 
 def _make() -> Path:
-    """With a path that is short enough for a socket in it."""
+    """A new folder whose path is short enough for the path of a unix socket in it."""
     find_place()
     folder = tempfile.mkdtemp(prefix=PREFIX)
     if len(os.fsencode(f"{folder}/engine.sock")) > MAX_SOCKET_PATH_BYTES:

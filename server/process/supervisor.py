@@ -20,7 +20,7 @@ from server.process.host_command import HostPlan
 BOOT_S = 60.0
 """Time that a host has to its first heartbeat, added to the heartbeat's own timeout."""
 ABORT_S = 2.0
-"""Between SIGABRT, which makes a hung host write its stacks, and SIGKILL."""
+"""The seconds between SIGABRT, which makes a hung host write its stacks, and SIGKILL."""
 STEADY_S = 60.0
 """A host that lived longer did not die of its start: the next one starts without delay."""
 LONGEST_DELAY_S = 30.0

@@ -72,7 +72,7 @@ class ApiServer(HttpClient):
 
 
 def _events(reply: http.client.HTTPResponse) -> Iterator[Any]:
-    """To [DONE], or to the end of the reply: not every server writes [DONE]."""
+    """The events to [DONE], or to the end of the reply: not every server writes [DONE]."""
     for text in filter(None, map(event_text, reply)):
         if text == END:
             return

@@ -104,7 +104,7 @@ async def _after(first: bytes, pieces: AsyncIterator[bytes]) -> AsyncIterator[by
 
 
 async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-    """To [DONE], or to the end of the reply, which is read whole."""
+    """The events to [DONE], or to the end of the reply, which is read whole."""
     rest, has_ended = b"", False
     async for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")

@@ -44,7 +44,7 @@ log = logging.getLogger("braid.host")
 
 Key = tuple[Peer, int]
 PLAN_S = 0.25
-"""Between two looks at whether time alone is the cause of a plan."""
+"""The seconds between two looks at whether time alone is the cause of a plan."""
 WAITING_PLAN_S = 0.02
 """The time between two looks while a client waits: the end of a call may be what it waits for."""
 DEFAULT_CACHE_SHARE = 0.25

@@ -20,7 +20,7 @@ from pipelines.wire.requests import NO_ORIGIN, Origin
 Key = tuple[Peer, int]
 """A call: its connection and its request id there."""
 ALL = -1
-"""In place of a choice: all of a call."""
+"""The number in place of a choice that stands for all of a call."""
 
 
 @dataclass(eq=False)

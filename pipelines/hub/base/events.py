@@ -16,7 +16,7 @@ FAILED, CANCELLED = "failed", "cancelled"
 ENDS = (SUCCESS, FAILED, CANCELLED)
 """States after which nothing follows."""
 REPORT_S = 0.25
-"""Between two reports of a file's bytes."""
+"""The seconds between two reports of a file's bytes."""
 
 
 class PullEvent(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -212,8 +212,8 @@ def _squares(size: NDArray[np.int32], merge: int) -> Ints:
 
 
 def _between(size: NDArray[np.int32], patches: Patches) -> tuple[Ints, Floats]:
-    """Between which places of the table each patch of an image is, whose first and last rows and columns are
-    those of the table.
+    """The places of the table between which each patch of an image is, whose first and last rows and
+    columns are those of the table.
     """
     steps = np.maximum(size - 1, 1)
     at = (_squares(size, patches.merge) * ((patches.table - 1) / steps)).astype(np.float32)

@@ -11,7 +11,7 @@ from ops.cache_blocks import slot_mapping
 from pipelines.inference.contracts.step import Step
 
 UNKNOWN = -1
-"""In place of the experts of a token that was not computed in this process, as one of a file of prefixes."""
+"""The number in place of the experts of a token that was not computed here, as of a stored prefix."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def no_slots() -> NDArray[np.int32]:
 
 
 NO_STATE = -1
-"""In place of the row that a sequence without computed tokens would read."""
+"""The number in place of the row that a sequence without computed tokens would read."""
 ONLY_LAST = 1 << 30
 """An interval of states that no sequence reaches; at 0 OpenVINO's operator for Mamba 2 would write none."""
 

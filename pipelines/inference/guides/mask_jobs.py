@@ -34,7 +34,7 @@ class MaskJob:
         self._began_s = 0.0
 
     def fill(self) -> None:
-        """In a thread."""
+        """Fill the masks; runs in a thread."""
         now_s = self._began_s = time.thread_time()
         self._clock = _clock_of_this_thread()
         for run in self.runs:

@@ -65,7 +65,7 @@ def softmax(values: Sequence[float]) -> list[float]:
 
 
 def sigmoid(value: float) -> float:
-    """Between 0 and 1, without overflow."""
+    """The logistic function: a share between 0 and 1, without overflow."""
     return 1 / (1 + math.exp(-value)) if value >= 0 else math.exp(value) / (1 + math.exp(value))
 
 

@@ -95,7 +95,7 @@ class ReadImages(Node, Planning, MarksMedia):
 
 
 def _cache_miss(index: int, where: str) -> RequestError:
-    """With vLLM's text."""
+    """The error for an image without data, with vLLM's text."""
     return RequestError(
         f"`{where}`: Cache miss for image at index {index} but data is not provided. No image with this "
         "`uuid` is stored: send the image itself, with the same `uuid`.",

@@ -21,7 +21,7 @@ LONG = 2
 PAUSE = 4
 """Usual lengths from the end of what was said to the end of the next word, where a pause is between them."""
 APART_S = 0.5
-"""By how much a time of the segment must differ from that of its first or last word to count instead."""
+"""The seconds by which a time of the segment must differ from its first or last word's to count instead."""
 
 
 @dataclass(slots=True)

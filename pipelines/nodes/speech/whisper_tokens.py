@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS_PER_ID = 0.02
-"""Between the times of two neighbouring ids."""
+"""The seconds between the times of two neighbouring ids."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class WhisperTokens:
 
     @property
     def previous(self) -> int:
-        """Before the text that was spoken earlier."""
+        """The id before the text that was spoken earlier."""
         return self.no_timestamps - 2
 
     @property

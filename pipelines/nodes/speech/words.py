@@ -13,7 +13,7 @@ BEFORE = "\"'“¡¿([{-"
 AFTER = "\"'.。,，!！?？:：”)]}、"
 """Punctuation that belongs to the word before it."""
 PART = "\ufffd"
-"""In the text of tokens that end within a character."""
+"""The character in the text of tokens that end within a character."""
 Decode = Callable[[Sequence[int]], str]
 
 

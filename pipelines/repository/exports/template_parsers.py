@@ -38,7 +38,7 @@ MAX_S = 10.0
 MAX_WAIT_S = 120.0
 """Seconds that it may take in all, on a machine with other work."""
 NUM_TEMPLATES = 256
-"""For how many templates what was found is in memory."""
+"""The number of templates for which what was found is in memory."""
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Libraries start threads, of which none is needed, and each takes address space."""
 SETTINGS = ("reasoning", "tools", "guard")

@@ -106,7 +106,7 @@ DocumentFields = Annotated[dict[str, StrictStr], at_most(1024, "fields")]
 
 
 class AlsoAccepts:
-    """In the annotation of a field: a further schema that it accepts, for its JSON Schema alone."""
+    """A mark in the annotation of a field: a further schema that it accepts, for its JSON Schema alone."""
 
     def __init__(self, **schema: Any) -> None:
         self.schema = schema

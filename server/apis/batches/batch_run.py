@@ -32,7 +32,7 @@ WRITE_S = 0.05
 AGAIN = (429, 503)
 """Statuses of replies that say: later."""
 AGAIN_S, MAX_AGAIN_S = 0.5, 10.0
-"""Before the first time that a line is sent again, and at most before a later one."""
+"""The seconds before a line is sent again the first time, and at most before a later one."""
 GIVE_UP_S = 900.0
 """After this time the reply that says "later" is the result."""
 EXPIRED = "This request could not be executed before the completion window expired."

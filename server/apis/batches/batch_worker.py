@@ -21,11 +21,11 @@ from server.sqlite.leases import new_owner
 log = logging.getLogger("braid.server")
 
 LOOK_S = 0.5
-"""Between two looks for batches, each with a heartbeat for those that run."""
+"""The seconds between two looks for batches, each with a heartbeat for those that run."""
 MAX_RUNS = 2
 """Batches that a worker runs at a time; the others wait."""
 EXPIRE_S = 60.0
-"""Between two looks for files that have expired."""
+"""The seconds between two looks for files that have expired."""
 TURN_S = 120.0
 """After this time a batch is given back where one of another key waits of which fewer run."""
 AFTER_FAILURE_S = 5.0

@@ -21,7 +21,9 @@ PRIORITY = str(BACKGROUND).encode()
 MAX_WAIT_S = 5.0
 """How long a line waits for its key's limits before it looks again: others may have had what was left."""
 TENANT = "batch:"
-"""Before the account: what a batch holds of the engine does not count against its key's other requests."""
+"""The prefix of a batch's tenant, before the account: what a batch holds of the engine does not count
+against its key's other requests.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pipelines.base.errors import BraidError
 FIRST, MIN, MAX = 32, 4, 256
 """Requests in flight: at first, at least, at most."""
 LOOK_S = 0.25
-"""Between two looks at the engine."""
+"""The seconds between two looks at the engine."""
 MIN_WAITING = 8
 
 LoadOf = Callable[[str | None], Awaitable[tuple[int, int]]]

@@ -23,7 +23,7 @@ SILENCES_MS: dict[Eagerness, int] = {"low": 8_000, "medium": 4_000, "high": 2_00
 
 
 def refuse(text: str) -> BeforeValidator:
-    """For a field that may only have a value that means nothing."""
+    """A validator for a field of which only empty values are accepted; it raises `text` for any other."""
 
     def check(value: Any) -> Any:
         if value:

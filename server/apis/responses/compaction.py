@@ -14,7 +14,7 @@ from typing import Any
 from pipelines.requests.fields.unknown_fields import note_left_out
 
 MARK = "braid:"
-"""In front of a summary that was made here."""
+"""The prefix of a summary that was made here."""
 ASK = (
     "Write a summary of this conversation that stands for it from now on: what the user asked for and "
     "decided, what was done and found, with names of files, commands and numbers, and what is left to do. "

@@ -9,7 +9,7 @@ from typing import Any
 from server.apis.responses.tools import CUSTOM, FUNCTION, SEARCH, DeclaredTool
 
 BETWEEN = "__"
-"""Between a namespace and a name, where a model is shown both as one."""
+"""The sign between a namespace and a name, where a model is shown both as one."""
 
 
 class ToolTable:

@@ -13,7 +13,7 @@ from tools.export.base.folder import ExportError
 from tools.export.decoders.attention import EVERYTHING, SLOPES, Attention, Seen
 
 WIDER = 16
-"""By how much heads grow where keys have one more number: engines' heads are multiples of it."""
+"""The numbers by which heads grow where keys have one more number: engines' heads are multiples of it."""
 Attended = tuple[torch.Tensor, None]
 """What such a module gives: the attended values, and no weights."""
 

@@ -103,7 +103,7 @@ class Server:
                 return Times(perf_counter() - start_s, longest_s)
 
     def run(self) -> None:
-        """Until nothing is left to do."""
+        """Run until nothing is left to do."""
         while self.engine.has_work:
             self.engine.step()
 

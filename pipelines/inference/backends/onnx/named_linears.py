@@ -15,7 +15,7 @@ from pipelines.onnx_format.decoder_format import AND, DOMAIN, GGUF_LINEAR
 
 F32 = ir.DataType.FLOAT
 PASSED_ON = frozenset({"Cast", "DequantizeLinear", "Identity", "Transpose"})
-"""Between a weight and its linear layer."""
+"""Operators that may stand between a weight and its linear layer."""
 _GGUF = re.compile(r"blk\.(\d+)\.(\w+?)(\.and)?(?:\.int\d+)?")
 GGUF_NAMES = {
     "attn_q": "self_attn.q_proj",

@@ -131,7 +131,7 @@ def check_answer(results: Sequence[RowShape], num_texts: int, num_tokens: int) -
 
 
 def cache_miss(image: int) -> RequestError:
-    """With vLLM's text, for an image without data."""
+    """The error, with vLLM's text, for an image without data."""
     return RequestError(
         f"Cache miss for image at index {image} but data is not provided. Its rows are not stored any more: "
         "send the image itself, with the same `uuid`.",
@@ -140,8 +140,8 @@ def cache_miss(image: int) -> RequestError:
 
 
 def too_long(max_tokens: int, contained: str) -> ContextTooLong:
-    """With vLLM's text: `contained` is "at least" a number for text, whose end is not tokenized, or a number
-    of ids.
+    """The error with vLLM's text: `contained` is "at least" a number for text, whose end is not tokenized, or
+    a number of ids.
     """
     return ContextTooLong(
         f"This model's maximum context length is {max_tokens} tokens. However, your prompt contains "

@@ -1,4 +1,4 @@
-"""Between the blocks of a cache and the file of its prefixes: what is copied out, what is brought back."""
+"""What is copied out of the blocks of a cache to the file of its prefixes, and what is brought back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READ_S = 0.02
 CLOSE_S = 3.0
 """How long the end of an engine waits for blocks that are not written yet."""
 WAIT_S = 0.005
-"""Between two looks whether the disk has taken some."""
+"""The seconds between two looks whether the disk has taken some."""
 
 
 class BlockContents(Protocol):

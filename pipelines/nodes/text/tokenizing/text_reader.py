@@ -158,7 +158,7 @@ class TextReader:
 
 
 def max_prompt_tokens(request: PromptInput, max_context: int, all_tokens: int) -> int | None:
-    """To how many tokens the request has a prompt cut, None: not cut; -1 in the request means `all_tokens`.
+    """The tokens to which the request has a prompt cut, None: not cut; -1 in the request means `all_tokens`.
 
     Raises RequestError.
     """
@@ -185,7 +185,7 @@ def cut(ids: list[int], most: int | None, left: bool) -> list[int]:
 
 
 def pair_lengths(first: int, second: int, most: int) -> tuple[int, int]:
-    """To how many tokens the texts of a pair are cut, together at most `most`: the longer one first.
+    """The tokens to which the texts of a pair are cut, together at most `most`: the longer one first.
 
     As `longest_first` of `tokenizers` (truncation.rs): both get the same length once both are cut, and an odd
     token goes to the longer one.

@@ -51,7 +51,7 @@ class TokenizerNode(Node):
         return self.reader.read(prompts, self.max_tokens(request), request.truncate_left)
 
     def max_tokens(self, request: PoolingInput) -> int | None:
-        """To how many tokens the request has its texts cut; None: not cut.  Raises RequestError."""
+        """The tokens to which the request has its texts cut; None: not cut.  Raises RequestError."""
         return max_prompt_tokens(request, self.max_context, self.max_context)
 
     def ids(self, prompt: Prompt, most: int | None = None, left: bool = False) -> list[int]:

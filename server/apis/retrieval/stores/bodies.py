@@ -103,7 +103,7 @@ class ChunkingStrategy(DeferredModel):
 
 
 class StoreExpiry(DeferredModel):
-    """After how many days without use a store expires."""
+    """The days without use after which a store expires."""
 
     model_config = ConfigDict(extra="forbid")
 

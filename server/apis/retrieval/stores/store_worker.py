@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("braid.server")
 
 LOOK_S = 0.5
-"""Between two looks for stores with work."""
+"""The seconds between two looks for stores with work."""
 BEAT_S = LEASE_S / 6
 EXPIRE_S = 60.0
-"""Between two looks for stores that have expired."""
+"""The seconds between two looks for stores that have expired."""
 BUSY_S, AFTER_FAILURE_S = 1.0, 5.0
 """How long a store waits whose index another process writes, or whose update failed."""
 

@@ -71,7 +71,7 @@ def _served(repository: Path, count: int, rounds: int, note: Callable[[str], Non
 
 
 def _wait_for(port: int, names: list[str]) -> None:
-    """Until every model is loaded: a server is ready when the first one is."""
+    """Wait until every model is loaded: a server is ready when the first one is."""
     client = local_client(port)
     while not all(client.answers(f"/v2/models/{name}/ready") for name in names):
         time.sleep(POLL_S)

@@ -143,7 +143,7 @@ def _rows(title: str, load: Load, taken: Mapping[str, list[Timings]]) -> list[Ro
 
 
 def _over(rounds: Iterable[Timings], alone: Iterable[Timings]) -> Row:
-    """By how much the median request takes longer than the goal: of all rounds, of the best and worst."""
+    """The ms by which the median request takes longer than the goal: of all rounds, of the best and worst."""
     medians = [[percentiles_ms(one.request_s)[0] for one in pair] for pair in zip(rounds, alone, strict=True)]
     over = [own - (ALONE_SHARE * bare + BESIDE_MS) for own, bare in medians]
     return {"over_ms": statistics.median(over), "least_over_ms": min(over), "most_over_ms": max(over)}

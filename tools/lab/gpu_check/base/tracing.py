@@ -47,7 +47,7 @@ def device_trace(run: Callable[[], None]) -> DeviceTrace:
 
 
 def read_trace(events: Iterable[dict[str, Any]]) -> DeviceTrace:
-    """From Chrome's trace events."""
+    """The times of a device in Chrome's trace events."""
     on_device = [event for event in events if event.get("cat") in ON_DEVICE and "dur" in event]
     times, counts = Counter[str](), Counter[str]()
     for event in on_device:

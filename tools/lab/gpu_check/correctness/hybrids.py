@@ -37,7 +37,7 @@ Open = Callable[[PackedHybrid, bool], Any]
 LIMIT = 2e-2
 """Allowed error relative to the size of logits: attention, and all of exports, is computed in 16 bits."""
 SAME = 2e-2
-"""By how much a log-probability in a crowd may differ from that of the whole text at once."""
+"""The difference by which a log-probability in a crowd may differ from that of the whole text at once."""
 GRAPHS = (False, True)
 CHUNKS = (512, 48, 1)
 """Tokens of a prompt in a step."""
@@ -222,7 +222,7 @@ def crowds(room: Room, has_states: bool) -> dict[str, EngineLimits]:
 
 
 def crowd_error(session: Any, packed: PackedHybrid, limits: EngineLimits) -> tuple[float, bool]:
-    """By how much the log-probabilities of texts in a crowd differ from those of each text at once, and
+    """The difference of the log-probabilities of texts in a crowd from those of each text at once, and
     whether the crowd did what it is here for.
     """
     size = session.shape.block_tokens

@@ -102,7 +102,7 @@ def measure(device: Any, bench: Bench, trace: Trace, repeats: int = REPEATS) -> 
 
 
 def traced(device: Any) -> Trace:
-    """By CUPTI, through torch's profiler, which sees every kernel of the process."""
+    """A trace by CUPTI, through torch's profiler, which sees every kernel of the process."""
 
     def trace(run: Callable[[], None]) -> float | None:
         from tools.lab.gpu_check.base.tracing import device_trace

@@ -55,7 +55,7 @@ PREFIX, TRANSPOSED = "model.", ".T"
 """Prefix of a parameter's name in the export, and its suffix when MatMul reads it transposed."""
 EXPERT = re.compile(r"experts\.(gate|up|down)\.(\d+)$")
 STEP = 2.0**-14
-"""Between the numbers that stand for parameters: small, so that a model of them can be run in float16."""
+"""The distance between numbers that stand for parameters: small, so that their model runs in float16."""
 INLINE_BYTES = 4096  # tables and shapes, which are no parameters
 
 

@@ -20,7 +20,7 @@ from pipelines.inference.backends.onnxruntime.cuda.lowered_decoder import ELEMEN
 from pipelines.inference.backends.onnxruntime.step_input_names import ADAPTER_ROWS, ROW_OWNERS, TOKEN_OWNERS
 
 EVERY = -1
-"""In place of a load number: an adapter of all rows at once, for the step that measures memory."""
+"""The number in place of a load's: an adapter of all rows at once, for the step that measures memory."""
 NO_OWNER = -2
 """The owner of rows that only fill a step's number of rows up."""
 LEAST_RANK = 16

@@ -143,7 +143,7 @@ def uncapturable(model: ir.Model) -> list[str]:
 
 
 def _is_uncapturable(node: ir.Node) -> bool:
-    """Also for a Split into sizes that the graph computes, for which ONNX Runtime waits."""
+    """Whether a CUDA graph cannot replay a node, such as a Split whose sizes the graph computes."""
     if node.op_type == "Split" and len(node.inputs) > 1 and node.inputs[1] is not None:
         return not node.inputs[1].is_initializer()
     return node.op_type in UNCAPTURABLE

@@ -17,7 +17,7 @@ from pipelines.inference.engine.kv_cache.prefix_file.slot_index import SlotIndex
 log = logging.getLogger("braid.host")
 
 RETRY_S = 1.0
-"""Between two attempts to open a file that another process has."""
+"""The seconds between two attempts to open a file that another process has."""
 MAX_QUEUED_BYTES = 64 << 20
 """The most bytes of blocks that wait for the disk."""
 MAX_NAMES = 2

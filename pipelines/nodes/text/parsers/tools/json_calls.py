@@ -184,7 +184,7 @@ class JsonReader(CharacterReader):
         return None
 
     def _in_rest(self, char: str) -> int | None:
-        """Between arguments and the end of their object."""
+        """Read what is between arguments and the end of their object."""
         counted = self._json.take(char)
         self._left.append(char)
         if not counted or self._json.depth > 0:
