@@ -74,8 +74,8 @@ def index(
     from pipelines.retrieval.cutting import Cutting
     from pipelines.retrieval.index_folder import IndexBusy, IndexFolder
     from pipelines.retrieval.index_graph import INDEX, index_graph
+    from pipelines.retrieval.index_settings import IndexSettings
     from pipelines.retrieval.index_update import update
-    from pipelines.retrieval.making import Making
     from pipelines.retrieval.source_files import documents_of
 
     graph = place / "graph.yaml"
@@ -86,7 +86,7 @@ def index(
             if reranker in names:
                 braid.rank("a", ["b"], model=reranker)
             kinds = _kinds(braid, model, sparse)
-            making = Making(
+            settings = IndexSettings(
                 model,
                 lambda texts: braid.embed_kinds(
                     texts, kinds, model=model, input_type="document", truncate_prompt_tokens=-1
@@ -96,7 +96,7 @@ def index(
                 kinds,
             )
             shown = _Shown()
-            report = update(IndexFolder(place / INDEX), documents_of(source, _pdf_reader()), making, shown)
+            report = update(IndexFolder(place / INDEX), documents_of(source, _pdf_reader()), settings, shown)
     except (BraidError, IndexBusy, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     shown.end(report, place)

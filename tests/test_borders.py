@@ -68,7 +68,7 @@ MAY_IMPORT = {
     "pipelines.nodes.text.markup": set(),
     **{f"pipelines.nodes.{room}.body": IN_THE_HOST for room in ("generation", "pooling", "tensors")},
     "pipelines.nodes.retrieval.body": IN_THE_HOST | {"pipelines.retrieval"},
-    "pipelines.requests": {"graphs.errors", "pipelines.base", "pipelines.grammars.unheld"}
+    "pipelines.requests": {"graphs.errors", "pipelines.base", "pipelines.grammars.unenforced_keywords"}
     | {"pipelines.nodes.generation.sampling_rules", "pipelines.nodes.text.parsers.tools.earlier_arguments"}
     | {"pipelines.nodes.text.templates.message_content", "pipelines.requests", "pipelines.values"}
     | {"pipelines.wire"},

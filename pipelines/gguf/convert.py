@@ -16,8 +16,8 @@ from pipelines.gguf.linear_layers import FLOAT_SUMS, INT8_SUMS
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.parts import all_parts
 from pipelines.gguf.reader import GgufTensor, read_gguf
-from pipelines.gguf.sight import VISION, Sight
 from pipelines.gguf.text_files import write_text_files
+from pipelines.gguf.vision_inputs import VISION, VisionInputs
 from pipelines.gguf.vocabulary import read_vocabulary
 from pipelines.gguf.write_decoder import write_decoder
 from pipelines.gguf.write_vision import check_fits, embeddings_of, write_image_files, write_vision
@@ -38,10 +38,10 @@ def convert(
     folder: Path,
     accuracy_level: int | None = INT8_SUMS,
     projector: Path | None = None,
-    sight: Sight | None = None,
+    vision_inputs: VisionInputs | None = None,
 ) -> None:
     """Write the model of the file `source` to `folder`, a new folder; `accuracy_level` as of `LinearLayers`.
-    It reads images, with the vision model of the mmproj file `projector`, or as `sight` says.
+    It reads images, with the vision model of the mmproj file `projector`, or as `vision_inputs` says.
 
     Weights keep their bits: none is quantized again.  Raises `GgufError`, which names the file, and OSError.
     """
@@ -52,12 +52,12 @@ def convert(
         metadata = Metadata(file.fields)
     if projector is not None:
         with _naming(projector):
-            seen, sight = write_vision(read_gguf(projector), vision, level, embeddings_of(file))
+            seen, vision_inputs = write_vision(read_gguf(projector), vision, level, embeddings_of(file))
     with _naming(source):
         write = _writer(metadata)
         facts: DecoderFacts | BertFacts
         if write is write_decoder:
-            facts, embeddings = write_decoder(metadata, file.tensors, folder, accuracy_level, sight)
+            facts, embeddings = write_decoder(metadata, file.tensors, folder, accuracy_level, vision_inputs)
             if accuracy_level is IN_FILE:
                 origin.write(folder)
         else:

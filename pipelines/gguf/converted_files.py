@@ -25,7 +25,7 @@ from pipelines.base.code_digest import code_digest
 from pipelines.base.digests import digest
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.parts import present_parts
-from pipelines.gguf.sight import VISION, Sight
+from pipelines.gguf.vision_inputs import VISION, VisionInputs
 from pipelines.onnx_format.gguf_source import GgufSource, SourceFile
 
 log = logging.getLogger(__name__)
@@ -52,11 +52,11 @@ def converted(source: Path, cache_folder: Path | None = None, projector: Path | 
     entries = (cache_folder or default_cache()) / "gguf"
     place = entries / f"{_label(source)}-{digest(os.fsencode(source), num_bytes=8)}"
     origin = _present(source)
-    seeing = _present(projector) if projector else None
-    entry = place / _key(origin, seeing)
+    mmproj = _present(projector) if projector else None
+    entry = place / _key(origin, mmproj)
     with _named_errors(source, entries):
         if not entry.is_dir():
-            _make(origin, entry, not _is_text(source), seeing)
+            _make(origin, entry, not _is_text(source), mmproj)
             with suppress(OSError):  # another server may sweep, too
                 _sweep(entries, place, entry)
     return entry / MODEL
@@ -75,7 +75,7 @@ def with_codes(model: Path) -> Path:
         if not entry.is_dir():
             _remove_left(conversion.iterdir())
             _check_same(origin)
-            _make(origin, entry, has_codes=True, sight=Sight.read(model.parent / VISION))
+            _make(origin, entry, has_codes=True, vision_inputs=VisionInputs.read(model.parent / VISION))
     with suppress(OSError):  # read-only, or another user's
         os.utime(entry)
     return entry / MODEL / model.name
@@ -101,22 +101,22 @@ def _make(
     origin: GgufSource,
     entry: Path,
     has_codes: bool,
-    seeing: GgufSource | None = None,
-    sight: Sight | None = None,
+    mmproj: GgufSource | None = None,
+    vision_inputs: VisionInputs | None = None,
 ) -> None:
-    """Convert into an entry that appears whole or not at all; `seeing` is the mmproj file of a model that
-    reads images, or `sight` says how it does.
+    """Convert into an entry that appears whole or not at all; `mmproj` is the mmproj file of a model that
+    reads images, or `vision_inputs` says how it does.
     """
     from pipelines.gguf.convert import IN_FILE, INT8_SUMS, convert  # loads onnx: 0.4 s, 40 MB
 
     source = origin.files[0].path
-    projector = Path(seeing.files[0].path) if seeing else None
+    projector = Path(mmproj.files[0].path) if mmproj else None
     also = f" with {projector.name}" if projector else ""
     log.info("converting %s%s%s", source, " with its weights" if has_codes else "", also)
     with appearing(entry) as scratch:
-        convert(Path(source), scratch / MODEL, INT8_SUMS if has_codes else IN_FILE, projector, sight)
+        convert(Path(source), scratch / MODEL, INT8_SUMS if has_codes else IN_FILE, projector, vision_inputs)
         (scratch / SOURCE).write_text(source, encoding="utf-8", errors="surrogateescape")
-        for files in filter(None, (origin, seeing)):
+        for files in filter(None, (origin, mmproj)):
             _check_same(files)
 
 
@@ -177,8 +177,8 @@ def _is_orphan(entry: Path) -> bool:
         return False
 
 
-def _key(origin: GgufSource, seeing: GgufSource | None) -> str:
-    all_files = (*origin.files, *(seeing.files if seeing else ()))
+def _key(origin: GgufSource, mmproj: GgufSource | None) -> str:
+    all_files = (*origin.files, *(mmproj.files if mmproj else ()))
     files = " ".join(f"{file.num_bytes} {file.time_ns} {_sample(file)}" for file in all_files)
     return digest(f"{files} {code_digest(*CONVERTS)}", num_bytes=8)
 

@@ -20,7 +20,7 @@ from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.norms import Norms
 from pipelines.gguf.recurrent import RecurrentLayers
 from pipelines.gguf.rotary import ORIGINAL, Rotary, read_local_rotary, read_rotary
-from pipelines.gguf.sight import Sight
+from pipelines.gguf.vision_inputs import VisionInputs
 from pipelines.onnx_format.decoder_format import (
     ATTENTION,
     DOMAIN,
@@ -48,7 +48,7 @@ class Decoder:
         metadata: Metadata,
         linears: LinearLayers,
         writer: OnnxWriter,
-        sight: Sight | None = None,
+        vision_inputs: VisionInputs | None = None,
     ) -> None:
         self._facts, self._linears, self._writer, self._op = facts, linears, writer, writer.op
         self._metadata = metadata
@@ -60,7 +60,7 @@ class Decoder:
             self._recurrent = RecurrentLayers(recurrence, facts.width, facts.epsilon, linears, writer)
         if latent := facts.latent:
             self._latent = LatentAttention(latent, facts.heads, facts.width, facts.epsilon, linears, writer)
-        self._given = ImageEmbeddings(facts, metadata, sight, writer)
+        self._given = ImageEmbeddings(facts, metadata, vision_inputs, writer)
         self._table = linears.tensor(EMBEDDING, rows=None, width=facts.width)
 
     def write(self) -> int:

@@ -8,7 +8,7 @@ from pipelines.gguf.decoder_facts import DecoderFacts
 from pipelines.gguf.linear_layers import F32
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.rotary import NUM_AXES, SECTIONS, read_axes
-from pipelines.gguf.sight import Layers, Sight
+from pipelines.gguf.vision_inputs import Layers, VisionInputs
 from pipelines.onnx_format.decoder_format import GIVEN_EMBEDDINGS, GIVEN_PLACES, GIVEN_POSITIONS, TOKEN_KINDS
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
@@ -17,21 +17,21 @@ PADDING = "tokenizer.ggml.padding_token_id"
 
 
 class ImageEmbeddings:
-    """Writes what a decoder does with embeddings of images; nothing without `sight`."""
+    """Writes what a decoder does with embeddings of images; nothing without `vision_inputs`."""
 
     def __init__(
-        self, facts: DecoderFacts, metadata: Metadata, sight: Sight | None, writer: OnnxWriter
+        self, facts: DecoderFacts, metadata: Metadata, vision_inputs: VisionInputs | None, writer: OnnxWriter
     ) -> None:
-        self._facts, self._sight, self._writer, self._op = facts, sight, writer, writer.op
+        self._facts, self._vision_inputs, self._writer, self._op = facts, vision_inputs, writer, writer.op
         self.inputs: list[ir.Value] = []
-        self.whole_images: Layers = sight.layers_of(facts.layer_size) if sight else ""
+        self.whole_images: Layers = vision_inputs.layers_of(facts.layer_size) if vision_inputs else ""
         metadata.array(f"{facts.name}.{SECTIONS}")  # text has the same position on each axis
-        if sight is None:
+        if vision_inputs is None:
             return
         self._axis_of = read_axes(metadata, facts)
         self._padding = int(metadata.number(PADDING, 0))
         int64 = ir.DataType.INT64
-        self._rows = ir.val(GIVEN_EMBEDDINGS, F32, [GIVEN, facts.width * (1 + sight.deep)])
+        self._rows = ir.val(GIVEN_EMBEDDINGS, F32, [GIVEN, facts.width * (1 + vision_inputs.deep)])
         self._places = ir.val(GIVEN_PLACES, int64, [GIVEN])
         self.inputs += [self._rows, self._places]
         if self._axis_of is not None:
@@ -40,12 +40,12 @@ class ImageEmbeddings:
         if self.whole_images:
             self.inputs.append(ir.val(TOKEN_KINDS, ir.DataType.INT32, ["num_kinds"]))
         self._at = self._op("Unsqueeze", self._places, writer.ints(1))
-        widths = [facts.width] * (1 + sight.deep)
-        self._parts = writer.split(self._rows, *widths) if sight.deep else [self._rows]
+        widths = [facts.width] * (1 + vision_inputs.deep)
+        self._parts = writer.split(self._rows, *widths) if vision_inputs.deep else [self._rows]
 
     def words(self, ids: ir.Value) -> ir.Value:
         """The ids [1, tokens] with that of padding in the places of images, for tables that have none."""
-        if self._sight is None:
+        if self._vision_inputs is None:
             return ids
         op, ints = self._op, self._writer.ints
         padding = op("Expand", ints(self._padding), op("Shape", self._places))
@@ -54,11 +54,11 @@ class ImageEmbeddings:
 
     def place(self, state: ir.Value) -> ir.Value:
         """The embeddings [1, tokens, width] with the rows in the place of those of images."""
-        return state if self._sight is None else self._written(state, self._parts[0], "none")
+        return state if self._vision_inputs is None else self._written(state, self._parts[0], "none")
 
     def add(self, layer: int, state: ir.Value) -> ir.Value:
         """The state [1, tokens, width] after a layer, with what is added to that of images."""
-        if self._sight is None or layer >= self._sight.deep:
+        if self._vision_inputs is None or layer >= self._vision_inputs.deep:
             return state
         return self._written(state, self._parts[1 + layer], "add")
 
@@ -67,7 +67,7 @@ class ImageEmbeddings:
         turned, of int64[1, tokens].
         """
         op, ints = self._op, self._writer.ints
-        if self._sight is None or self._axis_of is None:
+        if self._vision_inputs is None or self._axis_of is None:
             return op("Cast", op("Unsqueeze", positions, ints(2)), to=F32)
         spread = op("Tile", op("Reshape", positions, ints(-1, 1)), ints(1, NUM_AXES))
         own = op("Transpose", self._positions, perm=[1, 0])

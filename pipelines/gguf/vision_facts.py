@@ -11,7 +11,7 @@ import numpy as np
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.sight import Layers
+from pipelines.gguf.vision_inputs import Layers
 
 CLIP = "clip"
 """`general.architecture` of such a file."""

@@ -11,8 +11,8 @@ from pipelines.gguf.errors import GgufError
 from pipelines.gguf.linear_layers import LinearLayers
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.sight import Sight
 from pipelines.gguf.streams_decoder import StreamsDecoder
+from pipelines.gguf.vision_inputs import VisionInputs
 from pipelines.onnx_format.onnx_writer import OnnxWriter
 
 
@@ -21,10 +21,10 @@ def write_decoder(
     tensors: Mapping[str, GgufTensor],
     folder: Path,
     accuracy_level: int | None,
-    sight: Sight | None = None,
+    vision_inputs: VisionInputs | None = None,
 ) -> tuple[DecoderFacts, int]:
     """Write model.onnx and its data to `folder`; return what the decoder is and its vocabulary size.  With
-    `sight`, it reads images.
+    `vision_inputs`, it reads images.
 
     Raises `GgufError`, also for tensors and metadata that the graph would leave out.
     """
@@ -34,6 +34,6 @@ def write_decoder(
     kind = StreamsDecoder if facts.streams else Decoder
     with OnnxWriter(folder) as writer:
         linears = LinearLayers(writer, tensors, accuracy_level)
-        vocabulary = kind(facts, metadata, linears, writer, sight).write()
+        vocabulary = kind(facts, metadata, linears, writer, vision_inputs).write()
         linears.write_weights()
     return facts, vocabulary

@@ -14,10 +14,10 @@ from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.patch_graph import EmbeddingOf, PatchGraph
 from pipelines.gguf.pixel_graph import PixelGraph
 from pipelines.gguf.reader import GgufFile
-from pipelines.gguf.sight import Sight
 from pipelines.gguf.tensor_types import Floats
 from pipelines.gguf.vision_facts import CLIP, OF_SOUND, SEES, UNREAD, VisionFacts, read_vision
 from pipelines.gguf.vision_files import config_of
+from pipelines.gguf.vision_inputs import VisionInputs
 from pipelines.gguf.vocabulary import GgufVocabulary
 from pipelines.gguf.weights import read_any
 from pipelines.onnx_format.onnx_writer import OnnxWriter
@@ -36,7 +36,7 @@ def no_embedding(token: str) -> Floats:
 
 def write_vision(
     file: GgufFile, folder: Path, accuracy_level: int, embedding_of: EmbeddingOf = no_embedding
-) -> tuple[VisionFacts, Sight]:
+) -> tuple[VisionFacts, VisionInputs]:
     """Write the graph of an mmproj file to `folder`, a new folder; return what it is, and how a decoder reads
     what it gives.  `embedding_of` knows the decoder's tokens.  Raises `GgufError`, also for tensors and
     metadata that the graph would leave out.
@@ -61,9 +61,9 @@ def write_vision(
         if unused := [name for name in unused if not name.startswith(SOUND)]:
             raise GgufError(f"has {', '.join(unused[:5])}, which is not served for {facts.name}")
         linears.write_weights()
-    sight = Sight(graph.num_deep, facts.kind.whole_images)
-    sight.write(folder)
-    return facts, sight
+    vision_inputs = VisionInputs(graph.num_deep, facts.kind.whole_images)
+    vision_inputs.write(folder)
+    return facts, vision_inputs
 
 
 def embeddings_of(decoder: GgufFile) -> EmbeddingOf:
@@ -89,7 +89,7 @@ def check_fits(facts: VisionFacts, decoder: DecoderFacts | BertFacts) -> None:
         raise GgufError(
             f"gives embeddings of {facts.size} numbers, and those of the model beside it have {decoder.width}"
         )
-    whole = Sight(whole_images=facts.kind.whole_images).layers_of(decoder.layer_size)
+    whole = VisionInputs(whole_images=facts.kind.whole_images).layers_of(decoder.layer_size)
     if whole and -1 < decoder.window < facts.tokens:
         raise GgufError(
             f"makes {facts.tokens} tokens of an image, which attend to one another; layers of the model "

@@ -7,7 +7,7 @@ from pipelines.grammars.formats import Format, GrammarWriter, format_of
 from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.normal_schema import loose_schema
 from pipelines.grammars.schema_keywords import SchemaError
-from pipelines.grammars.unheld import note_field
+from pipelines.grammars.unenforced_keywords import note_field
 from pipelines.values.tasks import Constraint
 
 

@@ -24,7 +24,7 @@ from pipelines.retrieval.index_parts import (
     write_described,
     write_removed,
 )
-from pipelines.retrieval.making import Making
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.near_graph import FILE as GRAPH
 from pipelines.retrieval.near_graph import write_graph
 from pipelines.retrieval.part_writer import PartWriter, VersionBefore
@@ -39,9 +39,9 @@ class IndexChange:
     Its first `_num_same` rows are those of the version before.
     """
 
-    def __init__(self, before: VersionBefore | None, new: Path, making: Making) -> None:
+    def __init__(self, before: VersionBefore | None, new: Path, settings: IndexSettings) -> None:
         self.before = before
-        self._new, self._making = new, making
+        self._new, self._settings = new, settings
         self._removed: dict[int, list[StoredDocument]] = {}
         self._described: dict[int, dict[int, tuple[str, str]]] = {}
         self._sums: dict[str, FileSum] = {}
@@ -122,7 +122,7 @@ class IndexChange:
     def part(self) -> PartWriter:
         """The part that is written now; a new one where none is."""
         if self._part is None:
-            self._part = PartWriter(self._new, len(self._counts), self._making, self._size)
+            self._part = PartWriter(self._new, len(self._counts), self._settings, self._size)
         return self._part
 
     def end_part(self) -> None:
@@ -147,22 +147,22 @@ class IndexChange:
     def finish(self) -> None:
         """Write what a version has beside its parts.  Raises OSError."""
         self.end_part()
-        making = self._making
-        if "dense" in making.kinds and any(self._counts):
+        settings = self._settings
+        if "dense" in settings.kinds and any(self._counts):
             stored = DenseVectors(self._new, self._counts, self._size)
             before = None if self.before is None else self.before.folder
-            is_shared = write_graph(before, self._new, stored, making.graph_from, self._num_same)
+            is_shared = write_graph(before, self._new, stored, settings.graph_from, self._num_same)
             if is_shared and self.before is not None:
                 self._sums[GRAPH] = self.before.about.files[GRAPH]
         About(
-            making.model,
+            settings.model,
             self._size,
             self.num_documents,
             self.num_passages,
-            making.precision,
-            making.cutting.size,
-            making.cutting.overlap,
-            making.kinds,
+            settings.precision,
+            settings.cutting.size,
+            settings.cutting.overlap,
+            settings.kinds,
             tuple(self._counts),
             self._num_postings,
             sums_of(version_files(self._new), self._sums),
@@ -183,15 +183,15 @@ def _described(document: StoredDocument, described: Described) -> StoredDocument
     return replace(document, digest=digest, attributes=attributes)
 
 
-def is_alike(about: About, making: Making) -> bool:
+def is_alike(about: About, settings: IndexSettings) -> bool:
     """Whether a version was made like this."""
     made = (about.model, Cutting(about.passage_size, about.overlap), about.precision, about.kinds)
-    return made == (making.model, making.cutting, making.precision, making.kinds)
+    return made == (settings.model, settings.cutting, settings.precision, settings.kinds)
 
 
 @contextmanager
 def changing(
-    folder: IndexFolder, making: Making, is_usable: Callable[[About], bool], makes_anew: bool = False
+    folder: IndexFolder, settings: IndexSettings, is_usable: Callable[[About], bool], makes_anew: bool = False
 ) -> Iterator[IndexChange]:
     """A version that follows the current one, where that `is_usable`; it is published at the block's end.
 
@@ -208,7 +208,7 @@ def changing(
             about = None
         if number is not None and about is not None and is_usable(about):
             before = VersionBefore(folder.version(number), about)
-        change = IndexChange(before, new, making)
+        change = IndexChange(before, new, settings)
         try:
             yield change
             change.finish()

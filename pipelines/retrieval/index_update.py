@@ -12,7 +12,7 @@ from typing import Any
 from pipelines.retrieval.cutting import Cutting, Passage, cut
 from pipelines.retrieval.index_change import IndexChange, changing, is_alike
 from pipelines.retrieval.index_folder import IndexFolder
-from pipelines.retrieval.making import Making
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.values.node_values import Vectors
 
 GROUP = 256
@@ -55,7 +55,7 @@ Progress = Callable[[UpdateReport, int], None]
 def update(
     folder: IndexFolder,
     documents: Iterable[SourceDocument],
-    making: Making,
+    settings: IndexSettings,
     progress: Progress = lambda report, embedded: None,
     keeps_others: bool = False,
 ) -> UpdateReport:
@@ -66,7 +66,7 @@ def update(
     """
     wanted = {document.name: document for document in documents}
     with changing(
-        folder, making, lambda about: is_alike(about, making), makes_anew=not keeps_others
+        folder, settings, lambda about: is_alike(about, settings), makes_anew=not keeps_others
     ) as change:
         known = change.documents(wanted if keeps_others else None)
         digests = {name: document.digest for name, (_, document) in known.items()}
@@ -75,22 +75,22 @@ def update(
         change.remove(known[name] for name in [*gone, *changed] if name in known)
         report = UpdateReport(removed=gone, unchanged=len(wanted) - len(changed))
         change.take_over()
-        _Writer(change, making, report, progress).add(wanted[name] for name in changed)
+        _Writer(change, settings, report, progress).add(wanted[name] for name in changed)
     return replace(report, passages=change.num_passages)
 
 
-def remove(folder: IndexFolder, names: Iterable[str], making: Making) -> UpdateReport:
+def remove(folder: IndexFolder, names: Iterable[str], settings: IndexSettings) -> UpdateReport:
     """Publish a version without these documents.  Raises as `update`."""
     if folder.number() is None:
         return UpdateReport()
-    with changing(folder, making, lambda about: True) as change:
+    with changing(folder, settings, lambda about: True) as change:
         known = change.documents(dict.fromkeys(names))
         change.remove(known.values())
         change.take_over()
     return UpdateReport(removed=[*known], passages=change.num_passages)
 
 
-def describe(folder: IndexFolder, documents: Iterable[SourceDocument], making: Making) -> None:
+def describe(folder: IndexFolder, documents: Iterable[SourceDocument], settings: IndexSettings) -> None:
     """Publish a version in which these documents, as far as it has them, have their new attributes.
 
     Nothing is cut or embedded again; no passages, words and vectors are read, but where many documents of a
@@ -101,7 +101,7 @@ def describe(folder: IndexFolder, documents: Iterable[SourceDocument], making: M
     described = {
         document.name: (_digest(document), _attributes(document.attributes)) for document in documents
     }
-    with changing(folder, making, lambda about: True) as change:
+    with changing(folder, settings, lambda about: True) as change:
         change.describe(described)
         change.take_over()
 
@@ -109,8 +109,10 @@ def describe(folder: IndexFolder, documents: Iterable[SourceDocument], making: M
 class _Writer:
     """Cuts, embeds and writes documents: one group is embedded while the one before is written."""
 
-    def __init__(self, change: IndexChange, making: Making, report: UpdateReport, progress: Progress) -> None:
-        self._change, self._making = change, making
+    def __init__(
+        self, change: IndexChange, settings: IndexSettings, report: UpdateReport, progress: Progress
+    ) -> None:
+        self._change, self._settings = change, settings
         self._report, self._progress = report, progress
         self._embedded = 0
 
@@ -128,7 +130,7 @@ class _Writer:
         waiting: Future[Mapping[str, Vectors]] | None = None
         for group in self._groups(documents):
             texts = [passage.text for passage in group]
-            started = thread.submit(self._making.embed, texts)
+            started = thread.submit(self._settings.embed, texts)
             if waiting is not None:
                 self._write(waiting.result())
             waiting = started
@@ -141,7 +143,7 @@ class _Writer:
         group: list[Passage] = []
         for document in documents:
             try:
-                passages = cut(document.read(), document.cutting or self._making.cutting)
+                passages = cut(document.read(), document.cutting or self._settings.cutting)
             except (ValueError, OSError) as error:
                 self._report.wrong[document.name] = str(error)
                 continue

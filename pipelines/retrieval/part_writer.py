@@ -11,7 +11,7 @@ from pipelines.retrieval.about import About
 from pipelines.retrieval.cutting import Passage
 from pipelines.retrieval.dense_vectors import Rows, VectorWriter, unit
 from pipelines.retrieval.index_parts import Described, PartSize
-from pipelines.retrieval.making import Making
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.passages import PassageWriter, StoredDocument
 from pipelines.retrieval.postings import PostingsWriter
 from pipelines.retrieval.stored_version import StoredVersion
@@ -53,11 +53,11 @@ class PartWriter:
     `size` is that of a dense vector, 0 where none is known.
     """
 
-    def __init__(self, folder: Path, part: int, making: Making, size: int) -> None:
+    def __init__(self, folder: Path, part: int, settings: IndexSettings, size: int) -> None:
         """Raises sqlite3.Error."""
-        self._model, self.size = making.model, size
+        self._model, self.size = settings.model, size
         self.passages = PassageWriter(folder, part)
-        self.vectors = VectorWriter(folder, making.precision, part)
+        self.vectors = VectorWriter(folder, settings.precision, part)
         self.postings = PostingsWriter(folder, part)
         self.num_rows = 0
 

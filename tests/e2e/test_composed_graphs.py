@@ -17,8 +17,8 @@ from pipelines.nodes.composing.cite import SYSTEM
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_graph import index_graph
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, update
-from pipelines.retrieval.making import Making
 
 anthropic = Later("anthropic")
 
@@ -69,7 +69,11 @@ def server(demo):
         def embed(texts):
             return braid.embed_kinds(texts, ["dense"], model="braid-embed", input_type="document")
 
-        update(IndexFolder(folder / "handbook/index"), documents, Making("braid-embed", embed, Cutting(60)))
+        update(
+            IndexFolder(folder / "handbook/index"),
+            documents,
+            IndexSettings("braid-embed", embed, Cutting(60)),
+        )
     graph = index_graph("braid-embed", "braid-rerank", {"dense": 1.0}, "docs")
     (folder / "handbook/graph.yaml").write_text(graph)
     shipped = {name: (ROOT / f"examples/{name}/graph.yaml").read_text() for name in ("answers", "router")}

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from graphs.errors import nearest
 from pipelines.base.errors import RequestError
-from pipelines.grammars import unheld
+from pipelines.grammars import unenforced_keywords
 
 log = logging.getLogger("braid.server")
 
@@ -35,18 +35,18 @@ _logged: set[str] = set()
 class UnknownFields:
     """The unknown fields of one request: their number, and for the first ones the known name they misspell.
 
-    With `strict` they are refused.  `unheld` has the keywords that calls and replies are not held to,
+    With `strict` they are refused.  `unenforced` has the keywords that calls and replies are not held to,
     `left_out` what the reply says of parts of the request that are left out.
     """
 
-    __slots__ = ("count", "found", "left_out", "strict", "unheld")
+    __slots__ = ("count", "found", "left_out", "strict", "unenforced")
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
         self.count = 0
         self.found: dict[str, str | None] = {}
         self.left_out: dict[str, None] = {}
-        self.unheld = unheld.collect()
+        self.unenforced = unenforced_keywords.collect()
 
     def add(self, name: str, known: Iterable[str]) -> None:
         if len(self.found) >= MAX_NAMES:
@@ -68,7 +68,7 @@ class UnknownFields:
         near = [f"{name};nearest={known}" for name, known in self.found.items() if known is not None]
         loose = [
             f"{_safe(name)};{kind}={_safe(of)}"
-            for (kind, of), names in self.unheld.items()
+            for (kind, of), names in self.unenforced.items()
             for name in sorted(names)
         ]
         return ", ".join(near[:MAX_REPORTED] + loose[:MAX_REPORTED] + [*self.left_out][:MAX_REPORTED])

@@ -9,7 +9,7 @@ from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.json_regexes import NotHeld
 from pipelines.grammars.json_texts import SYNTAXES, text_grammar
 from pipelines.grammars.leaf_formats import FormatError
-from pipelines.grammars.unheld import note
+from pipelines.grammars.unenforced_keywords import note
 
 KEYS = ("syntax", "definition")
 

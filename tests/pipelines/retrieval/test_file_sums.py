@@ -14,8 +14,8 @@ from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_parts import DESCRIBED
 from pipelines.retrieval.index_reader import IndexReader, Query, check_index
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
-from pipelines.retrieval.making import Making
 from pipelines.values.node_values import SparseVectors
 
 SIZE = 8
@@ -31,7 +31,7 @@ def embed(texts):
     }
 
 
-MAKING = Making("m", embed, Cutting(60), kinds=("dense", "sparse"))
+SETTINGS = IndexSettings("m", embed, Cutting(60), kinds=("dense", "sparse"))
 
 
 def documents(numbers, **attributes):
@@ -42,10 +42,10 @@ def documents(numbers, **attributes):
 def folder(tmp_path):
     """Two parts, one of which lists a removed document and described ones."""
     folder = IndexFolder(tmp_path / "index")
-    update(folder, documents(range(100)), MAKING)
-    update(folder, documents(range(100, 104)), MAKING, keeps_others=True)
-    remove(folder, ["7.txt"], MAKING)
-    describe(folder, documents([3, 4], kind="new"), MAKING)
+    update(folder, documents(range(100)), SETTINGS)
+    update(folder, documents(range(100, 104)), SETTINGS, keeps_others=True)
+    remove(folder, ["7.txt"], SETTINGS)
+    describe(folder, documents([3, 4], kind="new"), SETTINGS)
     return folder
 
 
@@ -87,7 +87,7 @@ def test_a_new_version_reads_its_own_files_alone(folder, monkeypatch):
     reader = IndexReader(folder.path, check_s=0.0)
     assert sorted(reads) == sorted(About.read(current(folder)).files)
     reads.clear()
-    remove(folder, ["8.txt"], MAKING)
+    remove(folder, ["8.txt"], SETTINGS)
     search(reader)
     assert reads == ["0-removed.bin"]
     reader.close()
@@ -110,7 +110,7 @@ def test_a_file_that_is_read_later_ends_the_searches_of_its_version(folder, monk
         ValueError, match=r"0-passages.sqlite holds other bytes than were written: .*index the"
     ):
         search(reader)
-    fresh = Making("m", embed, Cutting(61), kinds=("dense", "sparse"))
+    fresh = IndexSettings("m", embed, Cutting(61), kinds=("dense", "sparse"))
     update(folder, documents(range(3)), fresh)  # made anew: nothing of the damaged version is in it
     assert [hit.document for hit in search(reader, where({"type": "ne", "key": "kind", "value": "x"}))] == []
     reader.close()
@@ -118,12 +118,12 @@ def test_a_file_that_is_read_later_ends_the_searches_of_its_version(folder, monk
 
 def test_a_damaged_part_is_not_merged(folder):
     damage(current(folder) / "0-weights.bin")
-    update(folder, documents(range(200, 420)), MAKING, keeps_others=True)  # shares the part, with its sum
+    update(folder, documents(range(200, 420)), SETTINGS, keeps_others=True)  # shares the part, with its sum
     with pytest.raises(ValueError, match=r"0-weights.bin holds other bytes"):
         IndexReader(folder.path)
     before = folder.number()
     with pytest.raises(ValueError, match=r"0-weights.bin holds other bytes"):
-        update(folder, documents([500]), MAKING, keeps_others=True)  # would merge it
+        update(folder, documents([500]), SETTINGS, keeps_others=True)  # would merge it
     assert folder.number() == before
 
 
@@ -134,7 +134,7 @@ def test_new_attributes_are_written_beside_a_part_until_they_are_many(folder):
     reader = IndexReader(folder.path, check_s=0.0)
     first = files()
     for number in (5, 6, 3):
-        describe(folder, documents([number], kind=f"k{number}"), MAKING)
+        describe(folder, documents([number], kind=f"k{number}"), SETTINGS)
         now = files()
         assert {name for name in now if now[name] != first[name]} == {f"0-{DESCRIBED}"}
     wanted = {"3.txt": "k3", "4.txt": "new", "5.txt": "k5", "6.txt": "k6"}
@@ -145,10 +145,10 @@ def test_new_attributes_are_written_beside_a_part_until_they_are_many(folder):
                 for row in np.flatnonzero(passages.allowed(where({"kind": kind})))
             ]
         )
-    kept = update(folder, documents([3], kind="k3"), MAKING, keeps_others=True)
+    kept = update(folder, documents([3], kind="k3"), SETTINGS, keeps_others=True)
     assert kept.unchanged == 1  # its digest is that of the new attributes
-    remove(folder, ["4.txt"], MAKING)
-    describe(folder, documents(range(10, 20), kind="many"), MAKING)
+    remove(folder, ["4.txt"], SETTINGS)
+    describe(folder, documents(range(10, 20), kind="many"), SETTINGS)
     assert f"0-{DESCRIBED}" not in files()
     allowed = reader.read(
         lambda passages: passages.allowed(

@@ -10,8 +10,8 @@ from pipelines.base.errors import RequestError
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import IndexReader
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, update
-from pipelines.retrieval.making import Making
 from pipelines.retrieval.passages import STEPS, FilterWork
 
 DOCUMENTS = {
@@ -104,8 +104,8 @@ def test_depth_is_bounded():
 def test_work_is_bounded(tmp_path):
     folder = IndexFolder(tmp_path / "index")
     documents = [SourceDocument.of_text(f"d{number}", "text", {"n": number}) for number in range(3000)]
-    making = Making("m", lambda texts: {"dense": np.ones((len(texts), 2), np.float32)})
-    update(folder, documents, making)
+    settings = IndexSettings("m", lambda texts: {"dense": np.ones((len(texts), 2), np.float32)})
+    update(folder, documents, settings)
     reader = IndexReader(folder.path)
     condition = where({"type": "or", "filters": [one("gt", "n", 2000 + number) for number in range(64)]})
     assert np.count_nonzero(reader.read(lambda passages: passages.allowed(condition))) == 999

@@ -16,8 +16,8 @@ from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_parts import PartSize, plan_parts
 from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
-from pipelines.retrieval.making import Making
 from pipelines.values.node_values import SparseVectors
 
 SIZE, VOCABULARY = 8, 50
@@ -35,7 +35,7 @@ def embed(texts):
     }
 
 
-MAKING = Making("m", embed, Cutting(50), kinds=("dense", "sparse"))
+SETTINGS = IndexSettings("m", embed, Cutting(50), kinds=("dense", "sparse"))
 
 
 def document(number, version=0, kind=0):
@@ -81,33 +81,33 @@ def test_changes_in_any_order_give_what_one_update_gives(tmp_path, seed, monkeyp
             case 0 | 1:
                 wanted |= {number: (step, draw.randrange(2)) for number in chosen}
                 added = [document(number, *wanted[number]) for number in chosen]
-                assert update(folder, added, MAKING, keeps_others=True).passages >= 0
+                assert update(folder, added, SETTINGS, keeps_others=True).passages >= 0
             case 2:
                 for number in chosen:
                     wanted.pop(number, None)
-                remove(folder, [f"d{number}" for number in chosen], MAKING)
+                remove(folder, [f"d{number}" for number in chosen], SETTINGS)
             case 3:
                 own = {number: (wanted[number][0], 1) for number in chosen if number in wanted}
                 wanted |= own
-                describe(folder, [document(number, *version) for number, version in own.items()], MAKING)
+                describe(folder, [document(number, *version) for number, version in own.items()], SETTINGS)
     once = IndexFolder(tmp_path / "once")
     documents = [document(number, *version) for number, version in wanted.items()]
-    update(once, documents, MAKING)
+    update(once, documents, SETTINGS)
     (changed, about), (expected, about_once) = searches(folder), searches(once)
     assert changed == expected
     assert (about.documents, about.passages) == (about_once.documents, about_once.passages)
     assert len(about.parts) <= 12
     assert about.rows <= 1.5 * about.passages + 20
-    assert update(folder, documents, MAKING).unchanged == len(wanted)
+    assert update(folder, documents, SETTINGS).unchanged == len(wanted)
 
 
 def test_many_small_updates_make_few_parts_and_write_little(tmp_path):
     folder = IndexFolder(tmp_path / "index")
-    update(folder, [document(number) for number in range(1000, 1300)], MAKING)
+    update(folder, [document(number) for number in range(1000, 1300)], SETTINGS)
     first = {file.stat().st_ino for file in folder.version(1).glob("0-*")}
     written = 0
     for number in range(40):
-        update(folder, [document(number)], MAKING, keeps_others=True)
+        update(folder, [document(number)], SETTINGS, keeps_others=True)
         version = folder.version(folder.number())
         about = About.read(version)
         assert len(about.parts) <= 2 + math.log2(40)
@@ -120,7 +120,7 @@ def test_searches_go_on_while_an_index_is_updated(tmp_path):
     """Parts are merged and old versions removed meanwhile; what is never changed is always found."""
     folder = IndexFolder(tmp_path / "index")
     fixed = [SourceDocument.of_text(f"fixed{number}", f"stays {number}") for number in range(5)]
-    update(folder, fixed, MAKING)
+    update(folder, fixed, SETTINGS)
     ended = threading.Event()
 
     def search():
@@ -142,9 +142,9 @@ def test_searches_go_on_while_an_index_is_updated(tmp_path):
         searching = [threads.submit(search) for _ in range(2)]
         try:
             for number in range(12):
-                update(folder, [document(number), document(number + 1, number)], MAKING, keeps_others=True)
-                remove(folder, [f"d{number - 3}"], MAKING)
-                describe(folder, [document(number, kind=1)], MAKING)
+                update(folder, [document(number), document(number + 1, number)], SETTINGS, keeps_others=True)
+                remove(folder, [f"d{number - 3}"], SETTINGS)
+                describe(folder, [document(number, kind=1)], SETTINGS)
         finally:
             ended.set()
         assert all(thread.result() for thread in searching)

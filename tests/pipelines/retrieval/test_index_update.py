@@ -22,8 +22,8 @@ from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexBusy, IndexFolder
 from pipelines.retrieval.index_parts import REMOVED, part_file
 from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
-from pipelines.retrieval.making import Making
 from pipelines.retrieval.passages import FILE
 from pipelines.retrieval.source_files import documents_of
 
@@ -47,7 +47,7 @@ def embed_dense(texts):
     return {"dense": embed(texts)}
 
 
-MAKING = Making("words", embed_dense, Cutting(60))
+SETTINGS = IndexSettings("words", embed_dense, Cutting(60))
 
 
 def documents(texts):
@@ -62,7 +62,7 @@ def names(reader, text, **options):
 @pytest.fixture
 def folder(tmp_path):
     folder = IndexFolder(tmp_path / "index")
-    update(folder, documents(TEXTS), MAKING)
+    update(folder, documents(TEXTS), SETTINGS)
     return folder
 
 
@@ -86,7 +86,7 @@ def test_what_changed_is_embedded_again_and_nothing_else(folder):
     changed = {**TEXTS, "law.txt": "Courts judge disputes.", "new.txt": "Whales are mammals."}
     del changed["bread.md"]
     reader = IndexReader(folder.path, clock=iter(range(0, 1000, 10)).__next__)
-    report = update(folder, documents(changed), Making("words", counted, Cutting(60)))
+    report = update(folder, documents(changed), IndexSettings("words", counted, Cutting(60)))
     assert sorted(embedded) == ["Courts judge disputes.", "Whales are mammals."]
     assert (report.added, report.removed, report.unchanged) == (["law.txt", "new.txt"], ["bread.md"], 1)
     assert names(reader, "whales")[0] == "new.txt"  # a reader that was open finds the new version
@@ -96,8 +96,8 @@ def test_what_changed_is_embedded_again_and_nothing_else(folder):
 
 
 def test_documents_may_be_added_and_removed_one_by_one(folder):
-    update(folder, documents({"new.txt": "Whales are mammals."}), MAKING, keeps_others=True)
-    remove(folder, ["moon.md", "unknown"], MAKING)
+    update(folder, documents({"new.txt": "Whales are mammals."}), SETTINGS, keeps_others=True)
+    remove(folder, ["moon.md", "unknown"], SETTINGS)
     reader = IndexReader(folder.path)
     assert sorted(reader.read(lambda passages: passages.sizes())) == ["bread.md", "law.txt", "new.txt"]
     assert names(reader, "whales")[0] == "new.txt"
@@ -107,20 +107,20 @@ def test_attributes_change_without_anything_being_embedded(folder):
     def refuse(texts):
         raise AssertionError("nothing is embedded again")
 
-    making = Making("words", refuse, Cutting(60))
+    settings = IndexSettings("words", refuse, Cutting(60))
     changed = [SourceDocument.of_text(name, text, {"kind": name[:3]}) for name, text in TEXTS.items()]
     unknown = SourceDocument.of_text("unknown", "")
-    describe(folder, [*changed, unknown], making)
+    describe(folder, [*changed, unknown], settings)
     reader = IndexReader(folder.path)
     assert names(reader, "moon", condition=where({"kind": "law"})) == ["law.txt"]
     assert names(reader, "moon kilometres")[0] == "moon.md"
-    assert update(folder, changed, making).unchanged == 3
+    assert update(folder, changed, settings).unchanged == 3
 
 
 def test_a_document_may_have_a_cutting_of_its_own(folder):
     long = SourceDocument.of_text("long.txt", "One word and another. " * 20)
     for cutting, num_passages in ((None, 10), (Cutting(500), 1)):
-        update(folder, [replace(long, cutting=cutting)], MAKING, keeps_others=True)
+        update(folder, [replace(long, cutting=cutting)], SETTINGS, keeps_others=True)
         sizes = IndexReader(folder.path).read(lambda passages: passages.sizes())
         assert sizes["long.txt"] == (num_passages, 440 - num_passages)
     assert names(IndexReader(folder.path), "moon kilometres")[0] == "moon.md"
@@ -128,20 +128,22 @@ def test_a_document_may_have_a_cutting_of_its_own(folder):
 
 def test_a_reader_may_look_for_a_newer_version_at_each_search(folder):
     reader = IndexReader(folder.path, clock=lambda: 0.0, check_s=0.0)
-    update(folder, documents({"new.txt": "Whales are mammals."}), MAKING, keeps_others=True)
+    update(folder, documents({"new.txt": "Whales are mammals."}), SETTINGS, keeps_others=True)
     assert names(reader, "whales")[0] == "new.txt"
 
 
 def test_an_index_may_be_empty_and_filled_again(folder):
-    update(folder, [], MAKING)
+    update(folder, [], SETTINGS)
     assert names(IndexReader(folder.path), "moon") == []
-    update(folder, documents(TEXTS), MAKING)
+    update(folder, documents(TEXTS), SETTINGS)
     assert names(IndexReader(folder.path), "moon")[0] == "moon.md"
 
 
 def test_another_way_of_making_makes_all_anew(folder):
     report = update(
-        folder, documents(TEXTS), Making("other", lambda texts: {"dense": embed(texts)[:, :7]}, Cutting(60))
+        folder,
+        documents(TEXTS),
+        IndexSettings("other", lambda texts: {"dense": embed(texts)[:, :7]}, Cutting(60)),
     )
     assert len(report.added) == 3
     assert IndexReader(folder.path).about.size == 7
@@ -157,7 +159,7 @@ def test_a_document_that_cannot_be_read_is_left_out_and_named(tmp_path):
     (source / ".hidden.md").write_text("no")
     (source / "picture.png").write_bytes(b"\x89PNG")
     folder = IndexFolder(tmp_path / "index")
-    report = update(folder, documents_of(source), MAKING)
+    report = update(folder, documents_of(source), SETTINGS)
     assert report.added == ["good.md", "page.html"]
     assert "UTF-8" in report.wrong["bad.md"]
     assert "pypdfium2" in report.wrong["scan.pdf"]
@@ -169,7 +171,7 @@ def test_an_error_changes_nothing(folder):
 
     before = folder.number()
     with pytest.raises(OSError, match="No space"):
-        update(folder, documents({"new.txt": "x y z"}), Making("words", fails, Cutting(60)))
+        update(folder, documents({"new.txt": "x y z"}), IndexSettings("words", fails, Cutting(60)))
     assert folder.number() == before
     assert names(IndexReader(folder.path), "moon")[0] == "moon.md"
     assert not list(folder.path.glob(".new-*"))
@@ -182,7 +184,7 @@ def test_an_added_document_costs_its_own_files_alone(folder, has_links, monkeypa
     before = IndexReader(folder.path, clock=lambda: 0.0)
     for name, text in (("new.txt", "Whales are mammals."), ("more.txt", "Rivers meet the sea.")):
         old = {file.name: file.stat() for file in folder.version(folder.number()).glob("*-*")}
-        update(folder, documents({name: text}), MAKING, keeps_others=True)
+        update(folder, documents({name: text}), SETTINGS, keeps_others=True)
         now = {file.name: file.stat() for file in folder.version(folder.number()).glob("*-*")}
         for file, stat in old.items():
             assert (now[file].st_ino == stat.st_ino) == has_links
@@ -201,19 +203,19 @@ def test_a_changed_document_costs_its_own_vectors_alone(tmp_path):
     """What was removed is found by nothing, until it is much: then what is left is written as one part."""
     folder = IndexFolder(tmp_path / "index")
     texts = {f"{number}.txt": f"common number{number}" for number in range(20)}
-    update(folder, documents(texts), MAKING)
+    update(folder, documents(texts), SETTINGS)
     for changes in range(1, 4):
         name = f"{changes}.txt"
         texts[name] = f"common changed{changes}"
-        update(folder, documents(texts), MAKING)
+        update(folder, documents(texts), SETTINGS)
         reader = IndexReader(folder.path)
         assert reader.about.rows == (20 + changes if changes < 3 else 20)
         for weights in ({"dense": 1.0}, {"text": 1.0}):
             hits = reader.search([Query("common", 30, weights)], embed(["common"]))[0]
             assert sorted(hit.text for hit in hits) == sorted(texts.values())
         assert names(reader, f"changed{changes}")[0] == name
-    remove(folder, ["1.txt"], MAKING)
-    update(folder, documents({"new.txt": "Whales are mammals."}), MAKING, keeps_others=True)
+    remove(folder, ["1.txt"], SETTINGS)
+    update(folder, documents({"new.txt": "Whales are mammals."}), SETTINGS, keeps_others=True)
     assert names(IndexReader(folder.path), "whales")[0] == "new.txt"
     assert "1.txt" not in names(IndexReader(folder.path), "changed1")
 
@@ -222,8 +224,8 @@ def test_two_writers_do_not_write_at_once(folder):
     with folder.next_version() as new:
         shutil.copytree(folder.version(folder.number()), new, dirs_exist_ok=True)
         with pytest.raises(IndexBusy, match="another process"):
-            update(folder, documents(TEXTS), MAKING)
-    update(folder, documents(TEXTS), MAKING)
+            update(folder, documents(TEXTS), SETTINGS)
+    update(folder, documents(TEXTS), SETTINGS)
 
 
 def test_a_writer_that_is_killed_leaves_the_old_index(folder):
@@ -234,13 +236,13 @@ def test_a_writer_that_is_killed_leaves_the_old_index(folder):
         def dies(texts):
             os.kill(os.getpid(), signal.SIGKILL)
         from pathlib import Path
-        t.update(t.IndexFolder(Path({str(folder.path)!r})), t.documents({{"n": "x"}}), t.Making("words", dies, t.Cutting(60)))
+        t.update(t.IndexFolder(Path({str(folder.path)!r})), t.documents({{"n": "x"}}), t.IndexSettings("words", dies, t.Cutting(60)))
     """
     ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=120, check=False)
     assert ended.returncode == -signal.SIGKILL
     assert list(folder.path.glob(".new-*"))  # what it has left
     assert names(IndexReader(folder.path), "moon")[0] == "moon.md"
-    update(folder, documents(TEXTS), MAKING)
+    update(folder, documents(TEXTS), SETTINGS)
     assert not list(folder.path.glob(".new-*"))
 
 
@@ -254,7 +256,7 @@ def test_a_writer_without_room_leaves_the_old_index(folder, limit):
         resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
         new = {{f"{{i}}.txt": f"number {{i}} " * 9 for i in range(999)}}
         try:
-            t.update(t.IndexFolder(t.Path({str(folder.path)!r})), t.documents(new), t.MAKING, keeps_others=True)
+            t.update(t.IndexFolder(t.Path({str(folder.path)!r})), t.documents(new), t.SETTINGS, keeps_others=True)
         except (OSError, sqlite3.Error):
             sys.exit(7)
     """
@@ -321,9 +323,9 @@ def remove_version(version):
 def test_a_damaged_version_is_refused_and_one_that_is_open_serves_on(folder, damage, caplog):
     reader = IndexReader(folder.path, clock=iter(range(0, 1000, 10)).__next__)
     many = {f"{number}.txt": f"number {number}" for number in range(20)}
-    update(folder, documents({**TEXTS, **many}), MAKING)
+    update(folder, documents({**TEXTS, **many}), SETTINGS)
     for name in ("3.txt", "4.txt"):  # the first merges the parts
-        remove(folder, [name], MAKING)
+        remove(folder, [name], SETTINGS)
     damage(folder.version(folder.number()))
     assert names(reader, "moon")[0] == "moon.md"
     assert "stays at version 1" in caplog.text
@@ -331,7 +333,7 @@ def test_a_damaged_version_is_refused_and_one_that_is_open_serves_on(folder, dam
         IndexReader(folder.path)
     if damage is not remove_version:
         with pytest.raises((OSError, ValueError, sqlite3.Error)):
-            update(folder, documents({"new.txt": "Whales."}), MAKING, keeps_others=True)
+            update(folder, documents({"new.txt": "Whales."}), SETTINGS, keeps_others=True)
 
 
 def test_rows_that_an_index_has_not_are_an_error_that_says_what_to_do(folder):
@@ -352,7 +354,7 @@ def test_a_version_that_a_writer_removes_while_it_is_opened_is_not_taken(folder,
         opened.append(path.name)
         if path.name == "1":
             for name in ("new.txt", "newer.txt"):
-                update(folder, documents({name: "Whales are mammals."}), MAKING, keeps_others=True)
+                update(folder, documents({name: "Whales are mammals."}), SETTINGS, keeps_others=True)
             if error is not None:
                 version.close()
                 raise error
@@ -376,11 +378,11 @@ def test_an_index_of_another_version_of_braid_is_made_anew_or_refused(folder):
     with pytest.raises(ValueError, match=r"format 3, and this Braid reads 6: index the documents again"):
         IndexReader(folder.path)
     for refused in (
-        lambda: update(folder, documents(TEXTS), MAKING, keeps_others=True),
-        lambda: remove(folder, ["moon.md"], MAKING),
-        lambda: describe(folder, documents(TEXTS), MAKING),
+        lambda: update(folder, documents(TEXTS), SETTINGS, keeps_others=True),
+        lambda: remove(folder, ["moon.md"], SETTINGS),
+        lambda: describe(folder, documents(TEXTS), SETTINGS),
     ):
         with pytest.raises(ValueError, match="index the documents again"):
             refused()
-    assert update(folder, documents(TEXTS), MAKING).added == [*TEXTS]
+    assert update(folder, documents(TEXTS), SETTINGS).added == [*TEXTS]
     assert names(IndexReader(folder.path), "moon")[0] == "moon.md"

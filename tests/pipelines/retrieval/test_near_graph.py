@@ -12,8 +12,8 @@ from pipelines.retrieval.dense_vectors import DenseVectors, VectorWriter, unit
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, remove, update
-from pipelines.retrieval.making import Making
 from pipelines.retrieval.near_graph import FILE, write_graph
 
 SIZE, COUNT = 24, 4000
@@ -34,7 +34,7 @@ def document(number):
     return SourceDocument.of_text(f"d{number}", f"text {number}", {"kind": kind, "nine": number % 999 == 9})
 
 
-MAKING = Making("m", embed, graph_from=1000)
+SETTINGS = IndexSettings("m", embed, graph_from=1000)
 
 
 def recall(found, exact):
@@ -94,24 +94,24 @@ def test_updates_share_the_graph_and_extend_it(tmp_path):
         reader.close()
         return hits[0].document == f"d{number}" and hits[0].score == pytest.approx(1, abs=1e-3)
 
-    update(folder, [document(number) for number in range(900)], MAKING)
+    update(folder, [document(number) for number in range(900)], SETTINGS)
     assert graph() is None
-    update(folder, [document(number) for number in range(900, 1100)], MAKING, keeps_others=True)
+    update(folder, [document(number) for number in range(900, 1100)], SETTINGS, keeps_others=True)
     first = graph()
     assert first[1].count == 1100
     update(
-        folder, [document(number) for number in range(1, 1150)], MAKING
+        folder, [document(number) for number in range(1, 1150)], SETTINGS
     )  # 50 more, and the first is removed
     second = graph()
     assert (second[0], second[1].count) == (first[0], 1100)  # the same file
     assert all(finds(number) for number in (1, 500, 1099, 1149))
     assert not finds(0)
-    update(folder, [document(number) for number in range(1150, 1400)], MAKING, keeps_others=True)
+    update(folder, [document(number) for number in range(1150, 1400)], SETTINGS, keeps_others=True)
     third = graph()
     assert (third[0] != first[0], third[1].count) == (True, 1400)
     assert all(finds(number) for number in (1, 500, 1149, 1399))
     update(
-        folder, [document(number) for number in range(500, 1400)], MAKING
+        folder, [document(number) for number in range(500, 1400)], SETTINGS
     )  # a third is gone: written as a whole
     assert graph() is None
     assert all(finds(number) for number in (500, 1399))
@@ -141,15 +141,15 @@ def test_merged_parts_keep_the_graph_unless_rows_of_it_leave(tmp_path, has_links
         return parts, graph.count, earlier.exists() and earlier.samefile(version / FILE)
 
     def add(first, end):
-        update(folder, [document(number) for number in range(first, end)], MAKING, keeps_others=True)
+        update(folder, [document(number) for number in range(first, end)], SETTINGS, keeps_others=True)
 
-    update(folder, [document(number) for number in range(990)], MAKING)
+    update(folder, [document(number) for number in range(990)], SETTINGS)
     for first, end in ((990, 1000), (1000, 1005), (1005, 1010)):
         add(first, end)
     assert state() == ((990, 10, 5, 5), 1000, has_links)
     add(1010, 1011)
     assert state() == ((990, 20, 1), 1000, has_links)
-    remove(folder, ["d991"], MAKING)
+    remove(folder, ["d991"], SETTINGS)
     assert state() == ((990, 20, 1), 1000, has_links)
     add(1011, 1030)
     assert state() == ((990, 20, 1, 19), 1000, has_links)
@@ -160,7 +160,7 @@ def test_merged_parts_keep_the_graph_unless_rows_of_it_leave(tmp_path, has_links
 @needs_usearch
 def test_a_damaged_graph_is_named(tmp_path):
     folder = IndexFolder(tmp_path / "index")
-    update(folder, [document(number) for number in range(1100)], MAKING)
+    update(folder, [document(number) for number in range(1100)], SETTINGS)
     path = folder.version(folder.number()) / FILE
     path.write_bytes(b"nothing")
     with pytest.raises(ValueError, match="the index is damaged"):
@@ -171,7 +171,7 @@ def test_without_the_library_searches_are_exact(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(near_graph, "has_library", lambda: False)
     folder = IndexFolder(tmp_path / "index")
     with caplog.at_level(logging.WARNING):
-        update(folder, [document(number) for number in range(1100)], MAKING)
+        update(folder, [document(number) for number in range(1100)], SETTINGS)
         (folder.version(folder.number()) / FILE).touch()
         reader = IndexReader(folder.path)
     assert "pip install usearch makes searches fast" in caplog.text

@@ -10,8 +10,8 @@ from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, remove, update
-from pipelines.retrieval.making import Making
 from pipelines.retrieval.postings import Postings, PostingsWriter
 from pipelines.values.node_values import SparseVectors
 
@@ -106,7 +106,7 @@ def embed(texts):
     return {"dense": values, "sparse": sparse(values)}
 
 
-MAKING = Making("letters", embed, Cutting(60), kinds=("dense", "sparse"))
+SETTINGS = IndexSettings("letters", embed, Cutting(60), kinds=("dense", "sparse"))
 TEXTS = {"a.txt": "aab", "b.txt": "bbbb", "c.txt": "cd"}
 
 
@@ -120,7 +120,7 @@ def found(folder, text, **options):
 def folder(tmp_path):
     folder = IndexFolder(tmp_path / "index")
     update(
-        folder, [SourceDocument.of_text(name, text, {"name": name}) for name, text in TEXTS.items()], MAKING
+        folder, [SourceDocument.of_text(name, text, {"name": name}) for name, text in TEXTS.items()], SETTINGS
     )
     return folder
 
@@ -135,17 +135,17 @@ def test_an_index_is_searched_by_sparse_vectors_and_by_both(folder):
 
 
 def test_an_update_keeps_the_sparse_vectors_of_what_stays(folder):
-    remove(folder, ["a.txt"], MAKING)
-    update(folder, [SourceDocument.of_text("d.txt", "bd")], MAKING, keeps_others=True)
+    remove(folder, ["a.txt"], SETTINGS)
+    update(folder, [SourceDocument.of_text("d.txt", "bd")], SETTINGS, keeps_others=True)
     hits = found(folder, "b", weights={"sparse": 1.0})
     assert [(hit.document, hit.score) for hit in hits] == [("b.txt", 4.0), ("d.txt", 1.0)]
 
 
 def test_an_index_may_have_sparse_vectors_alone(tmp_path):
-    making = replace(MAKING, embed=lambda texts: {"sparse": embed(texts)["sparse"]}, kinds=("sparse",))
+    settings = replace(SETTINGS, embed=lambda texts: {"sparse": embed(texts)["sparse"]}, kinds=("sparse",))
     folder = IndexFolder(tmp_path / "index")
     for texts in ({"a.txt": "aab"}, TEXTS):
-        update(folder, [SourceDocument.of_text(*item) for item in texts.items()], making)
+        update(folder, [SourceDocument.of_text(*item) for item in texts.items()], settings)
     assert [hit.document for hit in found(folder, "b", weights={"sparse": 1.0})] == ["b.txt", "a.txt"]
     with pytest.raises(RequestError, match="holds no dense vectors"):
         found(folder, "b")
@@ -153,8 +153,8 @@ def test_an_index_may_have_sparse_vectors_alone(tmp_path):
 
 def test_other_kinds_make_all_anew(folder):
     documents = [SourceDocument.of_text(name, text, {"name": name}) for name, text in TEXTS.items()]
-    assert update(folder, documents, MAKING).added == []
-    report = update(folder, documents, replace(MAKING, kinds=("dense",)))
+    assert update(folder, documents, SETTINGS).added == []
+    report = update(folder, documents, replace(SETTINGS, kinds=("dense",)))
     assert len(report.added) == 3
     with pytest.raises(RequestError, match="holds no sparse vectors"):
         found(folder, "b", weights={"sparse": 1.0})

@@ -93,7 +93,7 @@ def pack(arguments: argparse.Namespace) -> int:
     try:
         from tools.lab.gpu_check.packs.pack import MODELS, make_pack
     except ImportError as error:
-        print(f"Making a pack needs the extra `export`: {error}")
+        print(f"IndexSettings a pack needs the extra `export`: {error}")
         return LACKING
     files = make_pack(arguments.out, arguments.models or MODELS)
     for path in files:

@@ -22,8 +22,8 @@ from pipelines import Local
 from pipelines.retrieval.cutting import Cutting, cut
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_graph import FIRST, INDEX, index_graph
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, update
-from pipelines.retrieval.making import Making
 from pipelines.retrieval.source_files import documents_of
 from tools.lab.bench.pooling.texts import make_texts
 from tools.lab.retrieval.bare_models import BareModel, Floats
@@ -93,13 +93,13 @@ def write_made_index(place: Path, embedder: str, reranker: str, encoder: BareMod
     documents = (
         SourceDocument.of_text(str(number), " ".join(texts[number::count])) for number in range(count)
     )
-    making = Making(
+    settings = IndexSettings(
         embedder,
         lambda group: {"dense": draw.standard_normal((len(group), size), np.float32)},
         Cutting(100_000),
     )
     place.mkdir()
-    update(IndexFolder(place / INDEX), documents, making)
+    update(IndexFolder(place / INDEX), documents, settings)
     (place / "graph.yaml").write_text(index_graph(embedder, reranker, {"dense": 1.0}, "made passages"))
 
 
@@ -121,7 +121,7 @@ def compare_indexing(
     def index() -> None:
         computed.clear()
         with tempfile.TemporaryDirectory() as place:
-            update(IndexFolder(Path(place) / INDEX), documents, Making(embedder, embed))
+            update(IndexFolder(Path(place) / INDEX), documents, IndexSettings(embedder, embed))
 
     index()
     bare = encoder.embed(texts, "document")

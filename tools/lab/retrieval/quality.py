@@ -22,8 +22,8 @@ from pipelines import Local
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_graph import FIRST, INDEX, index_graph
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, update
-from pipelines.retrieval.making import Making
 from tools.lab.retrieval.ndcg import ndcg
 from tools.lab.retrieval.questions import QuestionSet, read_questions
 from tools.lab.retrieval.reference import (
@@ -114,13 +114,13 @@ def braid_rankings(models: Path, asked: QuestionSet) -> Rankings:
     place.mkdir()
     documents = [SourceDocument.of_text(name, text) for name, text in asked.passages.items()]
     with Local(models) as braid:
-        making = Making(
+        settings = IndexSettings(
             "encoder",
             lambda texts: braid.embed_kinds(texts, KINDS, model="encoder", truncate_prompt_tokens=-1),
             Cutting(100_000),
             kinds=KINDS,
         )
-        update(IndexFolder(place / INDEX), documents, making)
+        update(IndexFolder(place / INDEX), documents, settings)
     (place / "graph.yaml").write_text(index_graph("encoder", "ranker", {"dense": 1.0}, "questions"))
     with Local(models) as braid:
         return {

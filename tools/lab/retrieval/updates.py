@@ -17,8 +17,8 @@ import numpy as np
 
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.index_folder import IndexFolder
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, remove, update
-from pipelines.retrieval.making import Making
 from pipelines.values.node_values import SparseVectors, Vectors
 from tools.lab.bench.pooling.texts import make_texts
 from tools.lab.retrieval.took import took
@@ -36,7 +36,7 @@ def main(passages: int, new: int, rounds: int) -> None:
     """Print the figures."""
     draw = np.random.default_rng(0)
     texts = make_texts(TEXTS_OF_A_PASSAGE * passages, seed=0)
-    making = Making(
+    settings = IndexSettings(
         "made", lambda group: drawn(draw, len(group)), Cutting(100_000), kinds=("dense", "sparse")
     )
 
@@ -49,20 +49,20 @@ def main(passages: int, new: int, rounds: int) -> None:
 
     with tempfile.TemporaryDirectory() as place:
         folder = IndexFolder(Path(place) / "index")
-        _, used_s = took(lambda: update(folder, documents(0, passages), making))
+        _, used_s = took(lambda: update(folder, documents(0, passages), settings))
         print(
             f"{passages} passages: {size_of(folder) / 1e6:.1f} MB, {used_s:.1f} s of processor time",
             flush=True,
         )
         works: dict[str, Callable[[int], object]] = {
             "added": lambda turn: update(
-                folder, documents(passages + turn * new, new), making, keeps_others=True
+                folder, documents(passages + turn * new, new), settings, keeps_others=True
             ),
             "changed": lambda turn: update(
-                folder, documents(turn * new, new, version=1), making, keeps_others=True
+                folder, documents(turn * new, new, version=1), settings, keeps_others=True
             ),
             "removed": lambda turn: remove(
-                folder, [f"d{number}" for number in range(turn * new, turn * new + new)], making
+                folder, [f"d{number}" for number in range(turn * new, turn * new + new)], settings
             ),
         }
         for name, work in works.items():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pipelines.base.errors import RequestError
 from pipelines.grammars.formats import Format, GrammarWriter
-from pipelines.grammars.unheld import note
+from pipelines.grammars.unenforced_keywords import note
 from pipelines.nodes.text.parsers.tools.text_forms import TEXT_FORMS
 from pipelines.nodes.text.rules.held_tools import WHERE
 from pipelines.wire.sampling_params import HeldCalls

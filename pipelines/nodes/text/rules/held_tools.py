@@ -10,7 +10,7 @@ from pipelines.grammars.formats import GrammarWriter
 from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.normal_schema import loose_schema
 from pipelines.grammars.schema_keywords import SchemaError
-from pipelines.grammars.unheld import note
+from pipelines.grammars.unenforced_keywords import note
 from pipelines.nodes.text.parsers.tools import forms
 
 Tool = dict[str, Any]

@@ -16,8 +16,8 @@ from pipelines.retrieval.about import About
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_reader import query_vectors
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
-from pipelines.retrieval.making import Making
 from pipelines.retrieval.passages import Passages
 from pipelines.telemetry.request_trace import RequestTrace
 from pipelines.values.joined_vectors import joined
@@ -96,13 +96,13 @@ class IndexRun:
         )
 
     def _apply(self, work: StoreWork) -> None:
-        making = Making(self._store.model, self._embed, kinds=self._kinds)
+        settings = IndexSettings(self._store.model, self._embed, kinds=self._kinds)
         if work.removed:
-            remove(self._folder, work.removed, making)
+            remove(self._folder, work.removed, settings)
         if work.described:
-            describe(self._folder, map(self._document, work.described), making)
+            describe(self._folder, map(self._document, work.described), settings)
         if work.added:
-            report = update(self._folder, map(self._document, work.added), making, keeps_others=True)
+            report = update(self._folder, map(self._document, work.added), settings, keeps_others=True)
             for name, reason in report.wrong.items():  # of their texts, beside what has a code already
                 self._texts.errors.setdefault(name, (INVALID, reason))
 

@@ -14,8 +14,8 @@ from pipelines import Local
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_graph import index_graph
+from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, update
-from pipelines.retrieval.making import Making
 
 TEXTS = {
     "bread.md": "# Bread\n\nYeast makes dough rise.\n\n## Ovens\n\nBread is baked in an oven at 230 degrees.",
@@ -36,20 +36,20 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def making(folder):
+def settings(folder):
     with Local(folder, names=["braid-embed"]) as braid:
 
         def embed(texts):
             return braid.embed_kinds(texts, ["dense"], model="braid-embed", input_type="document")
 
-        yield Making("braid-embed", embed, Cutting(60))
+        yield IndexSettings("braid-embed", embed, Cutting(60))
 
 
 @pytest.fixture(scope="module")
-def server(folder, making):
+def server(folder, settings):
     place = folder / "handbook"
     documents = [SourceDocument.of_text(name, text, {"letter": name[0]}) for name, text in TEXTS.items()]
-    update(IndexFolder(place / "index"), documents, making)
+    update(IndexFolder(place / "index"), documents, settings)
     (place / "graph.yaml").write_text(index_graph("braid-embed", "braid-rerank", {"dense": 1.0}, "docs"))
     (folder / "plain").mkdir()
     (folder / "plain" / "graph.yaml").write_text(
@@ -154,9 +154,9 @@ def test_a_wrong_body_names_its_field(search, body, status, field):
     assert reply.error["param"] == field
 
 
-def test_a_new_version_is_found_while_it_serves(folder, making, search):
+def test_a_new_version_is_found_while_it_serves(folder, settings, search):
     new = SourceDocument.of_text("volcano.md", "Lava flows from a volcano.")
-    update(IndexFolder(folder / "handbook" / "index"), [new], making, keeps_others=True)
+    update(IndexFolder(folder / "handbook" / "index"), [new], settings, keeps_others=True)
     deadline_s = time.monotonic() + PATIENCE_S
     while search(query="lava of a volcano", top=1, rerank=False).json["data"][0]["document"] != "volcano.md":
         assert time.monotonic() < deadline_s

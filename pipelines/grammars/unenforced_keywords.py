@@ -8,7 +8,7 @@ from contextvars import ContextVar
 Notes = dict[tuple[str, str], set[str]]
 """("tool", its name) or ("field", where the schema of a reply stands) → keywords of the schema."""
 
-_noted: ContextVar[Notes | None] = ContextVar("unheld", default=None)
+_noted: ContextVar[Notes | None] = ContextVar("unenforced_keywords", default=None)
 
 
 def collect() -> Notes:

@@ -15,7 +15,7 @@ Embed = Callable[[list[str]], Mapping[str, Vectors]]
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class IndexSettings:
     """How an index is made.  Where one of these differs from what is there, all is made anew.
 
     `kinds`: those of `embed`: dense, float32[texts, size], sparse, or both.  From `graph_from` dense vectors

@@ -14,7 +14,7 @@ NAME = "sight.json"
 Layers = Literal["", "windowed", "all"]
 
 
-class Sight(NamedTuple):
+class VisionInputs(NamedTuple):
     """After how many layers something is added (deepstack), and in which layers the tokens of an image attend
     to one another: where `windowed`, in those that attend to a window.
     """
@@ -29,7 +29,7 @@ class Sight(NamedTuple):
         return "" if self.whole_images == "windowed" and layer_size else self.whole_images
 
     @classmethod
-    def read(cls, folder: Path) -> Sight | None:
+    def read(cls, folder: Path) -> VisionInputs | None:
         """What `write` noted in a folder; None where it did not.  Raises OSError and ValueError."""
         file = folder / NAME
         return cls(*json.loads(file.read_text())) if file.is_file() else None
