@@ -1,4 +1,8 @@
-"""Whether Python code of models is run, with all rights of the server, and how long one call may take."""
+"""Whether Python code of models is run, with all rights of the server, and how long one call may take.
+
+The environment says it, in the words of `server.base.settings`, which a test compares: processes without a
+server read this too.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """The settings of a server: their names, types, ranges and descriptions.
 
-They are here and nowhere else; docs/settings.md is generated from them.
+docs/settings.md is generated from them.  `kernels`, `allow_node_code` and `node_code_s` are read from the
+environment where they are used, as `braid check` and `Local` use them without a server; they are here to be
+checked and documented.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.base import ROOT
+from pipelines.nodes import own_setting
 from server.base.environment import PREFIX, SettingsError, read_settings
 from server.base.settings import Settings
 
@@ -91,3 +92,17 @@ def test_every_setting_is_in_the_table_with_its_description(field):
         line for line in SETTINGS_PAGE.splitlines() if line.startswith(f"| `{PREFIX}{field.upper()}` ")
     )
     assert row.endswith(f"| {Settings.model_fields[field].description} |")
+
+
+@pytest.mark.parametrize("word", ["1", "true", "Yes", "ON", "t", "y", "0", "false", "No", "off", "f", "n"])
+def test_code_of_models_runs_by_the_words_of_the_settings(monkeypatch, word):
+    """Processes without a server read this setting themselves."""
+    monkeypatch.setenv(own_setting.SETTING, word)
+    assert own_setting.allows_code() is read_settings({own_setting.SETTING: word}).allow_node_code
+
+
+def test_code_of_models_has_the_limit_of_the_settings(monkeypatch):
+    monkeypatch.delenv(own_setting.LIMIT_SETTING, raising=False)
+    assert own_setting.limit_s() == Settings().node_code_s
+    monkeypatch.setenv(own_setting.LIMIT_SETTING, "2.5")
+    assert own_setting.limit_s() == read_settings({own_setting.LIMIT_SETTING: "2.5"}).node_code_s
