@@ -29,7 +29,8 @@ from pipelines.values.tasks import TASKS
 class Finding:
     """One model with either its graph, or the problems of its graph in the order of lines.
 
-    `notes` are what its graph.pbtxt says that changes nothing here, and its adapters; `source` is where its
+    `notes` are what its graph.pbtxt says that changes nothing here, its adapters, and those of
+    its lines; `source` is where its
     graph comes from.
     """
 
@@ -93,10 +94,11 @@ def _finding(model: ModelFolder, graphs: Graphs, opens: bool) -> Finding:
     try:
         graph = checked_graph(model, graphs)
         opened = model.opened()
+        of_lines: list[str] = []
         if opens:
-            check_request_lines(opened, graphs)
+            of_lines = check_request_lines(opened, graphs)
             _check_whole_files(opened, graph)
-        notes = (*notes_of(opened.graph_text()), *_adapters(model))
+        notes = (*notes_of(opened.graph_text()), *_adapters(model), *of_lines)
         return Finding(model.name, model.path, graph, (), notes, model.source)
     except BuildError as error:
         return Finding(

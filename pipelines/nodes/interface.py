@@ -160,6 +160,14 @@ class ChecksFiles(Protocol):
 
 
 @runtime_checkable
+class HasNotes(Protocol):
+    """A loaded node with something of its files that `braid check` shows."""
+
+    def notes(self) -> Sequence[str]:
+        """Lines for a person."""
+
+
+@runtime_checkable
 class NamesGraph(Protocol):
     """A node that runs the graph of another model, or of several."""
 

@@ -21,7 +21,7 @@ from pipelines.requests.generation.conversation import Conversation, goes_on
 from pipelines.requests.generation.generation import BaseGenerationRequest
 from pipelines.requests.generation.image_parts import check_media_settings, named
 from pipelines.requests.generation.prompts import read_ids
-from pipelines.requests.generation.thinking import ThinkingSwitch, thinking_kwargs
+from pipelines.requests.generation.thinking import ThinkingSwitch, thinking_kwargs, with_given
 from pipelines.requests.generation.tools import ChatToolChoice, Function, Tool, Tools, read_choice
 from pipelines.values.node_values import Prompt
 from pipelines.values.tasks import Constraint, ImageInput, SoundInput
@@ -263,4 +263,4 @@ class ChatRequest(BaseGenerationRequest):
         kwargs = thinking_kwargs(self.reasoning_effort, self.thinking, self.enable_thinking)
         if self.documents is not None:
             kwargs["documents"] = self.documents
-        return kwargs | (self.chat_template_kwargs or {})
+        return with_given(kwargs, self.chat_template_kwargs)

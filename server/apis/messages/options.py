@@ -42,11 +42,10 @@ class OutputConfig(Options):
 
 
 def template_kwargs(thinking: ThinkingOption | None, config: OutputConfig | None) -> dict[str, Any]:
-    """Variables for chat templates, which use one of two names for thinking."""
+    """Variables for chat templates, which have them by the names and levels that they read."""
     kwargs: dict[str, Any] = {}
     if thinking is not None:
-        thinks = thinking.type != "disabled"
-        kwargs |= {"enable_thinking": thinks, "thinking": thinks}
+        kwargs["enable_thinking"] = thinking.type != "disabled"
     if config is not None and config.effort is not None:
         kwargs["reasoning_effort"] = config.effort
     return kwargs

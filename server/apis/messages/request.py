@@ -16,6 +16,7 @@ from pipelines.requests.fields.field_types import Items, NumTokens, Stops, Tempe
 from pipelines.requests.fields.known_fields import check_fields
 from pipelines.requests.fields.validation import from_validation
 from pipelines.requests.generation.chat import ChatRequest
+from pipelines.requests.generation.thinking import with_given
 from pipelines.values.tasks import ImageInput
 from server.apis.messages.blocks import (
     BY_ROLE,
@@ -100,7 +101,7 @@ class MessagesBody(DeferredModel):
             "messages": system_messages(self.system or []) + chat_messages(self.messages),
             "add_generation_prompt": not self._is_users_turn,
             "continue_final_message": self._is_users_turn and self._final_fault is None,
-            "chat_template_kwargs": kwargs | (self.chat_template_kwargs or {}),
+            "chat_template_kwargs": with_given(kwargs, self.chat_template_kwargs),
             **tools,
             **chat_format(self.output_config, self.output_format),
         }

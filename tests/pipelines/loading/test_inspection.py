@@ -121,3 +121,15 @@ def test_adapters_are_listed_and_their_folder_is_drawn(tmp_path):
     refused, listed = finding.notes
     assert refused.startswith("adapter dora cannot be used: ")
     assert listed == "adapter poet: rank 2"
+
+
+def test_the_levels_of_reasoning_of_a_template_are_shown(tmp_path):
+    folder = export(tmp_path / "a")
+    template = (
+        "{% if reasoning_effort is defined %}{{ {'low': 1, 'max': 2}[reasoning_effort] + 0 }}{% endif %}"
+    )
+    (folder / "chat_template.jinja").write_text(template + "{{ messages[0].content }}")
+    (finding,) = inspect(folder)
+    assert finding.notes == (
+        "chat template: reasoning_effort none as low, minimal as low, low, medium as low, high as max, xhigh as max, max",
+    )

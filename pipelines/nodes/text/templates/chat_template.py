@@ -107,6 +107,10 @@ class ChatTemplate(Node):
         media = [node for node in resources.above.values() if isinstance(node, MarksMedia)]
         self.marks = [mark for node in media for mark in node.media_marks()]
 
+    def notes(self) -> list[str]:
+        """The levels of reasoning that the template has."""
+        return [*self.template.thinking.notes()]
+
     def typed(self, value: Any) -> Any:
         """A part of a request, whose texts make no mark for an image or a sound."""
         return with_breaks(value, self.marks) if self.marks else value

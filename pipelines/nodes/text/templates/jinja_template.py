@@ -29,11 +29,12 @@ MAX_PROMPT_CHARS = 16 << 20
 MAX_RENDER_S = 5.0
 """The time limit for rendering a template, in seconds of the thread's processor time."""
 FORMS_S = 2.0
-"""The time limit for finding out which forms of messages a template takes, which is about 40 renderings."""
+"""The time limit for finding out which forms of messages a template takes, which is 40 to 60 renderings."""
 MAX_REPEATED = 1 << 20
 """Most characters or items of a product by `*`."""
 MAX_BITS = 4096
 """Most bits of a number in a template."""
+NO_VARIABLES: Mapping[str, Any] = {}
 FINAL_TAG = "CONTINUE_FINAL_MESSAGE_TAG "
 """What transformers writes behind a message that is to be continued; some templates know it."""
 
@@ -95,7 +96,8 @@ class Template:
     """A compiled chat template.  Raises ChatTemplateError when the source does not compile.
 
     `variables` are the names that it reads, `forms` the forms of messages that it takes, `fills` what it
-    needs of tools; `content_format` is that of every message's content, or auto.
+    needs of tools, `thinking` its variables for how much a model is to reason; `content_format` is that of
+    every message's content, or auto.
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str], content_format: str = "auto") -> None:
@@ -115,6 +117,11 @@ class Template:
         self._forms_end_s = time.thread_time() + FORMS_S
         self.forms = find_forms(self._attempt, "developer" in source, stated_format)
         self.fills = find_fills(lambda tools: self._attempt([USER], tools))
+        from pipelines.nodes.text.templates.thinking_forms import find_thinking  # few processes load one
+
+        self.thinking = find_thinking(
+            self.variables, lambda kwargs: self._attempt([USER], tools=None, kwargs=kwargs)
+        )
 
     def render(
         self,
@@ -130,17 +137,22 @@ class Template:
         """
         conformed = conform(messages, self.forms)
         final_text = _mark_final(conformed) if continue_final_message else None
-        known = {name: value for name, value in kwargs.items() if name in self.variables}
+        taken = self.thinking.variables(kwargs)
+        known = {name: value for name, value in taken.items() if name in self.variables}
         shown, end_s = conform_tools(tools, self.fills), time.thread_time() + MAX_RENDER_S
         text = self._prompt(conformed, shown, add_generation_prompt, known, end_s)
         return text if final_text is None else _cut_after_final(text, final_text)
 
-    def _attempt(self, messages: list[Message], tools: list[dict[str, Any]] | None) -> str:
+    def _attempt(
+        self,
+        messages: list[Message],
+        tools: list[dict[str, Any]] | None,
+        kwargs: Mapping[str, Any] = NO_VARIABLES,
+    ) -> str:
         """The prompt of messages as they are; "" where the template refuses them."""
+        end_s = self._forms_end_s
         try:
-            return self._prompt(
-                messages, tools, add_generation_prompt=True, kwargs={}, end_s=self._forms_end_s
-            )
+            return self._prompt(messages, tools, add_generation_prompt=True, kwargs=kwargs, end_s=end_s)
         except ChatTemplateError:
             return ""
 

@@ -21,8 +21,9 @@ def test_mistrals_seed_is_the_seed(rig):
 KWARGS = [
     ({"enable_thinking": False}, {"enable_thinking": False}),
     ({"enable_thinking": "false"}, {"enable_thinking": False}),
-    ({"thinking": {"type": "disabled"}}, {"enable_thinking": False, "thinking": False}),
-    ({"thinking": {"type": "enabled", "budget_tokens": 5}}, {"enable_thinking": True, "thinking": True}),
+    ({"thinking": {"type": "disabled"}}, {"enable_thinking": False}),
+    ({"thinking": {"type": "enabled", "budget_tokens": 5}}, {"enable_thinking": True}),
+    ({"enable_thinking": True, "chat_template_kwargs": {"thinking": False}}, {"thinking": False}),
     ({"thinking": {"type": "auto"}}, {}),
     (
         {"enable_thinking": False, "reasoning_effort": "low"},

@@ -185,7 +185,7 @@ def test_a_tool_without_a_schema_is_refused():
 )
 def test_thinking_is_told_to_the_template(thinking, thinks):
     kwargs = asked(thinking=thinking).template_kwargs
-    assert kwargs["enable_thinking"] is kwargs["thinking"] is thinks
+    assert kwargs["enable_thinking"] is thinks
 
 
 def test_a_thinking_budget_bounds_the_reasoning():
