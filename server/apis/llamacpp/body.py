@@ -159,8 +159,6 @@ class SamplingBody(DeferredModel):
         fields = same | self._switched_off() | self._biases() | {"prompt": "-"}
         if self.mirostat:  # it replaces the samplers that leave tokens out
             fields |= {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
-        if self.num_tokens is not None:
-            fields["max_tokens"] = self.num_tokens
         if (fields.get("temperature") or 0) < 0:
             fields["temperature"] = 0
         if self.n_probs:
@@ -171,7 +169,8 @@ class SamplingBody(DeferredModel):
 
     @property
     def num_tokens(self) -> int | None:
-        """How long the text may be; None: as the context allows.  A request for none computes the prompt."""
+        """How long the text may be where the context allows it; None: as long as that.  A request for none
+        computes the prompt."""
         wanted = self.max_tokens if self.n_predict is None else self.n_predict
         return None if wanted is None or wanted < 0 else max(wanted, 1)
 
@@ -204,9 +203,8 @@ class SamplingBody(DeferredModel):
 
 
 class LlamaCompletion(CompletionRequest):
-    """A body as a completion, whose length has no default limit."""
+    """A body as a completion.  A text ends at the context, however long it may be."""
 
-    default_max_tokens: ClassVar[int | None] = None
     _source: SamplingBody = PrivateAttr()
     _room: int = PrivateAttr(default=0)
 
@@ -214,9 +212,13 @@ class LlamaCompletion(CompletionRequest):
     def source(self) -> SamplingBody:
         return self._source
 
+    @property
+    def default_max_tokens(self) -> int | None:  # type: ignore[override]
+        return self._source.num_tokens
+
     def check(self, max_context: int) -> None:
         super().check(max_context)
-        self._room = max_context - min(self.max_tokens or 1, max_context // 2) - 1
+        self._room = max_context - min(self._source.num_tokens or 1, max_context // 2) - 1
 
     def _prompts(self) -> list[Prompt]:
         return self._source.prompts(self._room)

@@ -26,8 +26,18 @@ def test_a_whole_reply(rig):
     assert (reply["content"], reply["stop"], reply["stop_type"]) == ("Hello", True, "eos")
     assert (reply["tokens_evaluated"], reply["tokens_predicted"], reply["tokens_cached"]) == (3, 3, 6)
     assert reply["timings"].keys() >= {"cache_n", "prompt_n", "prompt_ms", "predicted_per_second"}
-    assert rig.pipeline.asked.sampling["max_tokens"] == 9
+    assert rig.pipeline.asked.default_max_tokens == 9
     assert rig.pipeline.asked.fallbacks["min_p"] == 0.05
+
+
+@pytest.mark.parametrize(("path", "fields"), [(COMPLETION, {"prompt": "hi"}), (INFILL, {"input_prefix": "a"})])
+def test_a_text_that_may_be_longer_than_the_context_ends_there(rig, path, fields):
+    body = {**fields, "input_suffix": "z", "n_predict": 1 << 20}
+    assert rig.post(path, body).status == 200
+    assert "max_tokens" not in rig.pipeline.asked.sampling
+    assert rig.pipeline.asked.default_max_tokens == 1 << 20
+    rig.post(path, {**body, "n_predict": -1})
+    assert rig.pipeline.asked.default_max_tokens is None
 
 
 def test_a_stream_ends_with_the_whole_object_and_no_mark(rig):
@@ -89,7 +99,7 @@ def test_prompts_are_texts_ids_or_several(rig):
 def test_no_tokens_are_wanted_but_the_prompt_is_computed(rig):
     reply = rig.post(COMPLETION, {"prompt": "hi", "n_predict": 0}).json
     assert (reply["content"], reply["tokens_predicted"]) == ("", 0)
-    assert rig.pipeline.asked.sampling["max_tokens"] == 1
+    assert rig.pipeline.asked.default_max_tokens == 1
 
 
 @pytest.mark.parametrize("stream", [True, False])
