@@ -38,7 +38,8 @@ class LlamaContext(TextReplyContext):
         return self.limits.ended(updates, close) if self.limits.limits else updates
 
     def whole(self, index: int, choice: ChoiceBuilder, counter: TokenCounter) -> dict[str, Any]:
-        """The object of one choice: of a stream its last event, with the text left out."""
+        """The object of one choice: of a stream its last event, with the text left out, and without
+        probabilities, which its pieces have."""
         only_prompt = self.source.only_prompt
         text, piece = "" if only_prompt else "".join(choice.text), choice.piece
         num_output = 0 if only_prompt else piece.num_tokens
@@ -61,7 +62,7 @@ class LlamaContext(TextReplyContext):
             tokens_cached=counter.num_prompt + num_output,
             timings=self._timings(counter, piece.prefill_s or 0.0, num_output),
         )
-        if self.source.n_probs:
+        if self.source.n_probs and not (self.source.stream or only_prompt):
             reply.completion_probabilities = [_probabilities(token) for token in choice.logprobs.tokens]
         return self._chosen(reply.model_dump(exclude_unset=True))
 
@@ -116,6 +117,12 @@ def _probabilities(entry: TextLogprob) -> dict[str, Any]:
     return {**own, "logprob": max(entry.logprob, FLOOR), "top_logprobs": top}
 
 
+def _scored(update: Any) -> list[dict[str, Any]]:
+    """The probabilities of an update's tokens."""
+    logprobs = update.piece.logprobs
+    return [] if logprobs is None else [_probabilities(token) for token in logprobs.tokens]
+
+
 def event(reply: Any) -> bytes:
     """One event of a stream."""
     return b"data: " + encode(reply) + b"\n\n"
@@ -136,11 +143,11 @@ class LlamaEvents:
         """The events of one update, b"" when it shows nothing."""
         self._counter.add(choice, update)
         builder, context = self._choices[choice], self._context
-        token_ids = list(update.piece.token_ids)
+        token_ids, scored = list(update.piece.token_ids), _scored(update) if context.source.n_probs else []
         builder.add(update)
         text = builder.text[-1] if builder.text else ""
         data = b""
-        if (text or context.source.n_probs) and not context.source.only_prompt:
+        if (text or scored) and not context.source.only_prompt:
             part = LlamaText(
                 index=choice,
                 content=text,
@@ -150,6 +157,8 @@ class LlamaEvents:
                 tokens_predicted=builder.piece.num_tokens,
                 tokens_evaluated=self._counter.num_prompt,
             )
+            if scored:
+                part.completion_probabilities = scored
             data = event(part.model_dump(exclude_unset=True))
         if update.piece.finish is None:
             return data

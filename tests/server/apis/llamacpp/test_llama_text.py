@@ -65,6 +65,18 @@ def test_probabilities(rig):
     assert (token["token"], token["logprob"], token["top_logprobs"][0]["token"]) == ("a", -0.5, "b")
 
 
+def test_each_piece_of_a_stream_has_the_probabilities_of_its_tokens(rig):
+    pieces = [("a", None), ("b", None), ("c", "stop")]
+    rig.pipeline.batches = [
+        [(0, text(piece, finish, logprobs=[logprob(piece, -0.5, ("z", -1.0))]))] for piece, finish in pieces
+    ]
+    data = rig.post(COMPLETION, {"prompt": "hi", "n_probs": 1, "stream": True}).body.decode()
+    events = [json.loads(line.removeprefix("data: ")) for line in data.splitlines() if line]
+    scored = [[token["token"] for token in event.get("completion_probabilities", [])] for event in events]
+    assert scored == [["a"], ["b"], ["c"], []]
+    assert "completion_probabilities" not in events[-1]
+
+
 def test_samplers_that_are_not_listed_do_nothing(rig):
     body = {"prompt": "hi", "top_k": 5, "top_p": 0.5, "temperature": 0.2, "repeat_penalty": 1.3}
     rig.post(COMPLETION, {**body, "samplers": ["top_k", "temperature", "penalties"]})
