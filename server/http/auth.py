@@ -16,7 +16,16 @@ from server.keys.key_file import KeyFile
 
 OPEN_PATHS = frozenset(
     {
-        *("/health", "/ping", "/load", "/v2/health/live", "/v2/health/ready", "/version", "/metrics"),
+        *(
+            "/health",
+            "/v1/health",
+            "/ping",
+            "/load",
+            "/v2/health/live",
+            "/v2/health/ready",
+            "/version",
+            "/metrics",
+        ),
         *("/openapi.json", "/docs", "/", "/status"),
     }
 )

@@ -11,7 +11,7 @@ from server.apis.kserve.messages import (
     ServerMetadata,
 )
 from server.apis.kserve.predict import PredictRequest
-from server.apis.operations.health import Liveness, Readiness
+from server.apis.operations.health import Health, Liveness, Readiness
 from server.apis.operations.load import ServerLoad
 from server.apis.operations.pulling import PullBody, PullList, PullStep
 from server.apis.operations.version import ServerVersion
@@ -98,7 +98,7 @@ GENERATE_STREAM = Operation("The same text as events", "text", (GENERATE_BODY,),
 VERSION_STATUS = Operation("The state of a version of a model", "tensors", reply=JSON, errors=GETS)
 SIGNATURE = Operation("The tensors of a model, for TensorFlow's clients", "tensors", reply=JSON, errors=GETS)
 PREDICT = Operation("Run a model on rows or columns", "tensors", (BodySchema(PredictRequest),), JSON)
-PING = Operation("Whether the server can serve requests now", "server", errors=(503,))
+PING = Operation("Whether the server can serve requests now", "server", reply=(Health,), errors=(503,))
 
 ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     **GEMINI_OPERATIONS,
@@ -238,6 +238,7 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/v1/config/reload": {"POST": Operation("Look at the model repository again", "models", reply=JSON)},
     "/health": {"GET": PING},
+    "/v1/health": {"GET": PING},
     "/ping": {"GET": PING, "POST": PING},
     "/load": {
         "GET": Operation("Requests in flight in this worker", "server", reply=(ServerLoad,), errors=())

@@ -14,7 +14,7 @@ from pipelines.telemetry.http_requests import count_request
 from server.services.paths import PREFIXES
 
 NOT_COUNTED = frozenset(
-    {"/metrics", "/health", "/load", "/ping", "/version", "/v2/health/live", "/v2/health/ready"}
+    {"/metrics", "/health", "/v1/health", "/load", "/ping", "/version", "/v2/health/live", "/v2/health/ready"}
     | {"/status", "/status/{file}", *(f"{prefix}/status" for prefix in PREFIXES)}
 )
 """What watchers call all the time: vLLM's, and health paths and the status page, which it does not have."""

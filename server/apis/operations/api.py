@@ -36,6 +36,7 @@ ROOT = {
     "/models/pull": PullsEndpoint,
     "/models/pull/{pull_id}": PullEndpoint,
     "/health": HealthEndpoint,
+    "/v1/health": HealthEndpoint,
     "/ping": PingEndpoint,
     "/v2/health/live": LiveEndpoint,
     "/v2/health/ready": ReadyEndpoint,

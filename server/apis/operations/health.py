@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import falcon
 import falcon.asgi
 
@@ -12,6 +14,12 @@ from server.services.services import Services
 RETRY_AFTER_S = 2
 ABLE = ("ready", "unloaded")
 """States of models that requests can be sent to: an unloaded one is loaded by them."""
+
+
+class Health(Reply):
+    """llama.cpp's: `status` is ok where requests can be served."""
+
+    status: Literal["ok", "unavailable"]
 
 
 class Liveness(Reply):
@@ -31,7 +39,9 @@ class HealthEndpoint:
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         cards = self._services.catalogue.cards()
         able = not cards or any(card.state in ABLE for card in cards)
-        if not listening(self._services) or not able:
+        is_fine = listening(self._services) and able
+        resp.media = Health(status="ok" if is_fine else "unavailable").model_dump()
+        if not is_fine:
             resp.status = 503
             resp.retry_after = RETRY_AFTER_S
 

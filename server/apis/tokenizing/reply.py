@@ -48,7 +48,10 @@ class PlacedTokens(RootModel[list[list[PlacedToken]]]):
 
 
 class Detokenized(Reply):
+    """The text by vLLM's name and by llama.cpp's."""
+
     prompt: str
+    content: str
 
 
 class TokenizerDescription(Reply):

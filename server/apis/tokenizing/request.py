@@ -270,7 +270,8 @@ class DetokenizeRequest(TokenizerRequest):
     tokens: TokenIds
 
     def reply(self, pipeline: Pipeline, files: Files) -> Detokenized:
-        return Detokenized(prompt=encoding.decode(pipeline, self.tokens))
+        text = encoding.decode(pipeline, self.tokens)
+        return Detokenized(prompt=text, content=text)
 
 
 def _tokenized(pipeline: Pipeline, ids: list[int], with_strings: bool) -> Tokenized:

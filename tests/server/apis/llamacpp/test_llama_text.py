@@ -30,7 +30,9 @@ def test_a_whole_reply(rig):
     assert rig.pipeline.asked.fallbacks["min_p"] == 0.05
 
 
-@pytest.mark.parametrize(("path", "fields"), [(COMPLETION, {"prompt": "hi"}), (INFILL, {"input_prefix": "a"})])
+@pytest.mark.parametrize(
+    ("path", "fields"), [(COMPLETION, {"prompt": "hi"}), (INFILL, {"input_prefix": "a"})]
+)
 def test_a_text_that_may_be_longer_than_the_context_ends_there(rig, path, fields):
     body = {**fields, "input_suffix": "z", "n_predict": 1 << 20}
     assert rig.post(path, body).status == 200

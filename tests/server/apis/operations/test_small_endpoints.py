@@ -163,15 +163,17 @@ def test_what_the_default_model_cannot_do_is_asked_for_by_name(rig):
     assert (answer.status, answer.error["message"]) == (400, "`model` is required; models: one, two")
 
 
-def test_health_is_empty_and_fine(rig):
-    answer = rig.get("/health")
-    assert (answer.status, answer.body) == (200, b"")
+def test_health_is_fine(rig):
+    for path in ("/health", "/v1/health"):
+        answer = rig.get(path)
+        assert (answer.status, answer.json) == (200, {"status": "ok"})
 
 
 @pytest.mark.parametrize("status", [None, SimpleNamespace(state="draining")])
 def test_health_fails_without_an_engine(rig, status):
     rig.services.client.status = status
-    assert rig.get("/health").status == 503
+    answer = rig.get("/health")
+    assert (answer.status, answer.json) == (503, {"status": "unavailable"})
     assert rig.get("/v2/health/ready").status == 503
     assert rig.get("/v2/health/live").status == 200
 
@@ -234,7 +236,7 @@ def test_the_load_is_what_was_admitted(rig):
     assert rig.get("/load").json == {"server_load": 0}
 
 
-@pytest.mark.parametrize("path", ["/health", "/ping", "/load", "/version", "/metrics"])
+@pytest.mark.parametrize("path", ["/health", "/v1/health", "/ping", "/load", "/version", "/metrics"])
 def test_what_says_little_needs_no_key(few_metrics, make_rig, path):
     assert make_rig(api_keys=("secret",)).get(path).status == 200
 

@@ -266,15 +266,15 @@ def test_truncation_preserves_special_tokens():
 
 def test_ids_are_text_again(rig, ids):
     text = "Hello <|im_end|> world"
-    assert rig.post("/detokenize", {"tokens": ids(text)}).json == {"prompt": text}
+    assert rig.post("/detokenize", {"tokens": ids(text)}).json == {"prompt": text, "content": text}
 
 
 def test_no_ids_are_no_text(rig):
-    assert rig.post("/detokenize", {"tokens": []}).json == {"prompt": ""}
+    assert rig.post("/detokenize", {"tokens": []}).json == {"prompt": "", "content": ""}
 
 
 def test_an_id_outside_the_vocabulary_has_no_text(rig):
-    assert rig.post("/detokenize", {"tokens": [2**31 - 1]}).json == {"prompt": ""}
+    assert rig.post("/detokenize", {"tokens": [2**31 - 1]}).json == {"prompt": "", "content": ""}
 
 
 @pytest.mark.parametrize("tokens", [[-1], ["a"], [2**40], [1.5], None, "a"], ids=str)

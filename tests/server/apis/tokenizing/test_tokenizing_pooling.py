@@ -42,7 +42,8 @@ def test_a_prompt_as_vllm_shows_it(make, task):
         "/tokenize", {"prompt": "hi", "add_special_tokens": False, "return_token_strs": True}
     ).json
     assert (bare["tokens"], bare["token_strs"]) == (HI, ["h", "i"])
-    assert rig.post("/detokenize", {"tokens": FRAMED}).json == {"prompt": TOKENIZER.decode(FRAMED, False)}
+    text = TOKENIZER.decode(FRAMED, False)
+    assert rig.post("/detokenize", {"tokens": FRAMED}).json == {"prompt": text, "content": text}
     described = rig.get("/tokenizer_info").json
     assert described["added_tokens_decoder"][str(CLS)] == "[CLS]"
     assert described["chat_template"] is None
