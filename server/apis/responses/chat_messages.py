@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.requests.fields.unknown_fields import note_left_out
 from pipelines.values.tasks import TEXT_ARGUMENT
 from server.apis.responses.compaction import ASK, opened
+from server.apis.responses.input_items import LEFT_OUT
 from server.apis.responses.tool_table import ToolTable
 from server.apis.responses.tools import SEARCH, read_tools
 
@@ -101,6 +102,9 @@ class ChatMessages:
     def _compaction_trigger(self, item: Item, place: str) -> None:
         self._append({"role": "user", "content": ASK}, place)
 
+    def _left_out(self, item: Item, place: str) -> None:
+        note_left_out("input", item["type"])
+
     def _content(self, content: str | list[dict[str, Any]], where: str) -> dict[str, Any]:
         """Content with the text part type of chat requests, files as their text; the chat request checks
         other parts.
@@ -146,6 +150,7 @@ READERS: dict[str, Callable[[ChatMessages, Item, str], None]] = {
     "additional_tools": ChatMessages._more_tools,
     "compaction": ChatMessages._compaction,
     "compaction_trigger": ChatMessages._compaction_trigger,
+    **dict.fromkeys(LEFT_OUT, ChatMessages._left_out),
 }
 """Type of an item → what adds it."""
 

@@ -157,6 +157,12 @@ class InputReasoning(InputItem):
     content: Items[TextPart] | None = None
 
 
+class InputLeftOut(InputItem):
+    """An item that the model is not shown."""
+
+    prefix: ClassVar[str] = "item"
+
+
 ITEMS: dict[str, type[InputItem]] = {
     "message": InputMessage,
     "function_call": InputFunctionCall,
@@ -171,6 +177,24 @@ ITEMS: dict[str, type[InputItem]] = {
     "compaction_trigger": InputCompactionTrigger,
 }
 """Type of an item → its model."""
+LEFT_OUT = (
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "mcp_call",
+    "mcp_list_tools",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "computer_call",
+    "computer_call_output",
+    "program",
+    "program_output",
+    "configuration_update",
+)
+"""Types of items about tools that are not run for models here: what another server or client did with them is
+stored, and left out of the prompt.
+"""
 
 
 def read_items(value: Any, find: Callable[[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
@@ -204,6 +228,8 @@ def _read_item(item: Any, at: int, find: Callable[[str, str], dict[str, Any]]) -
     kind = _kind(item)
     if kind == "item_reference":
         return find(item["id"], where)
+    if kind in LEFT_OUT:
+        return _to_stored(InputLeftOut.model_validate(item), at)
     model = ITEMS.get(kind) if isinstance(kind, str) else None
     if model is None:
         allowed = ", ".join([*ITEMS, "item_reference"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args, get_type_hints
+
 import pytest
 from one_test import in_one_test
+from openai.types.responses import ResponseInputItemParam
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from responses_bodies import PATH, TOOL, ask, called, thought
 from scripted import said as piece
@@ -12,7 +15,8 @@ from pipelines.base.errors import RequestError
 from pipelines.requests.fields.known_fields import IGNORED as IGNORED_IN_CHAT
 from pipelines.values.reply_values import ToolCallPiece
 from server.apis.responses import unsupported_fields
-from server.apis.responses.input_items import read_items
+from server.apis.responses.chat_messages import READERS
+from server.apis.responses.input_items import ITEMS, LEFT_OUT, read_items
 from server.apis.responses.request import ResponseRequest
 from server.apis.responses.translate import ChatTranslation, response_format
 
@@ -34,6 +38,15 @@ def said(role, text, kind="text"):
     return {"role": role, "content": [{"type": kind, "text": text}]}
 
 
+UNREAD = {
+    "item_reference",
+    "local_shell_call",
+    "local_shell_call_output",
+    "shell_call",
+    "shell_call_output",
+    "apply_patch_call",
+    "apply_patch_call_output",
+}
 CONVERSATIONS = {
     "text": ("hi", [said("user", "hi")]),
     "a message without type": ([{"role": "user", "content": "hi"}], [said("user", "hi")]),
@@ -133,6 +146,38 @@ def test_what_was_answered_may_be_sent_back(rig):
     _, model, tool = told(rig, input=sent, tools=[TOOL])
     assert (model["reasoning"], model["content"][0]["text"]) == ("hm", "Wait.")
     assert model["tool_calls"][0]["id"] == tool["tool_call_id"] == "c0"
+
+
+def test_every_item_of_openais_client_is_read():
+    items = [
+        get_args(item)[0] if hasattr(item, "__metadata__") else item
+        for item in get_args(ResponseInputItemParam)
+    ]
+    kinds = {
+        kind for item in items for kind in get_args(get_type_hints(item)["type"]) if isinstance(kind, str)
+    }
+    kinds |= {"item_reference"}
+    assert kinds - {*ITEMS, *LEFT_OUT, *UNREAD} == set()
+    assert set(READERS) == {*ITEMS, *LEFT_OUT}
+
+
+@in_one_test("kind", LEFT_OUT)
+def test_what_other_servers_ran_is_left_out_of_histories(rig, kind):
+    old = {"type": kind, "id": "x_1", "status": "completed", "action": {"type": "search", "query": "q"}}
+    history = [{"role": "user", "content": "hi"}, reasoned("a"), old, said("assistant", "yo", "output_text")]
+
+    async def scenario(client):
+        answer = await client.post(PATH, ask(input=[*history, {"role": "user", "content": "go on"}]))
+        return answer, await client.get(f"{PATH}/{answer.json['id']}/input_items")
+
+    answer, stored = rig.run(scenario)
+    assert answer.status == 200, answer.body
+    assert answer.headers["x-braid-ignored-fields"] == f"input;type={kind}"
+    user, model, _ = rig.pipeline.asked.messages
+    assert (user["role"], model["reasoning"], model["content"][0]["text"]) == ("user", "a", "yo")
+    assert old in stored.json["data"]
+    bad = [*history, {"role": "user", "content": [{"type": "input_video"}]}]
+    assert rig.post(PATH, ask(input=bad)).error["param"] == "input.4.content.0.type"
 
 
 def reasoned(*texts, **more):
