@@ -112,3 +112,31 @@ def test_a_limit_of_llama_cpps_name_holds(client):
         )
         assert reply.usage.completion_tokens <= most
         assert (reply.choices[0].finish_reason == "length") == (most == 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [
+        (
+            "shell",
+            {"output": [{"stdout": "a.py", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]},
+        ),
+        ("local_shell", {"output": "a.py"}),
+        ("apply_patch", {"status": "completed", "output": "done"}),
+    ],
+)
+def test_tools_that_the_client_runs_are_called_and_answered(client, kind, result):
+    """By their types alone; the demo model knows none of them, so that the call is forced."""
+    asked = [{"role": "user", "content": "Which files are there?"}]
+    fields = {"model": MODEL, "tools": [{"type": kind}], "max_output_tokens": 200}
+    reply = client.responses.create(input=asked, tool_choice={"type": kind}, **fields)
+    call = reply.output[-1]
+    assert call.type == f"{kind}_call"
+    assert {
+        "shell": lambda: call.action.commands,
+        "local_shell": lambda: call.action.command,
+        "apply_patch": lambda: call.operation.type,
+    }[kind]()
+    back = {"type": f"{kind}_call_output", "call_id": call.call_id, **result}
+    told = client.responses.create(input=[back], previous_response_id=reply.id, tool_choice="none", **fields)
+    assert told.output_text

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.requests.fields.unknown_fields import note_left_out
 from pipelines.values.tasks import TEXT_ARGUMENT
+from server.apis.responses.built_in_tools import BUILT_IN
 from server.apis.responses.compaction import ASK, opened
-from server.apis.responses.input_items import LEFT_OUT
+from server.apis.responses.item_models import LEFT_OUT
 from server.apis.responses.tool_table import ToolTable
 from server.apis.responses.tools import SEARCH, read_tools
 
@@ -70,6 +71,14 @@ class ChatMessages:
     def _custom_call(self, item: Item, place: str) -> None:
         arguments = json.dumps({TEXT_ARGUMENT: item["input"]}, ensure_ascii=False)
         self._call(item, item["name"], arguments, place)
+
+    def _built_in_call(self, item: Item, place: str) -> None:
+        kind = item["type"].removesuffix("_call")
+        self._call(item, kind, json.dumps(BUILT_IN[kind].arguments(item), ensure_ascii=False), place)
+
+    def _built_in_output(self, item: Item, place: str) -> None:
+        text = BUILT_IN[item["type"].removesuffix("_call_output")].result(item)
+        self._append({"role": "tool", "tool_call_id": item["call_id"], "content": text}, place)
 
     def _search_call(self, item: Item, place: str) -> None:
         self._call(item, SEARCH, json.dumps(item.get("arguments") or {}, ensure_ascii=False), place)
@@ -150,6 +159,8 @@ READERS: dict[str, Callable[[ChatMessages, Item, str], None]] = {
     "additional_tools": ChatMessages._more_tools,
     "compaction": ChatMessages._compaction,
     "compaction_trigger": ChatMessages._compaction_trigger,
+    **{f"{kind}_call": ChatMessages._built_in_call for kind in BUILT_IN},
+    **{f"{kind}_call_output": ChatMessages._built_in_output for kind in BUILT_IN},
     **dict.fromkeys(LEFT_OUT, ChatMessages._left_out),
 }
 """Type of an item → what adds it."""

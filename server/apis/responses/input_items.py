@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any
 from uuid import uuid4
 
-from pydantic import BeforeValidator, ConfigDict, StrictStr, ValidationError
+from pydantic import ValidationError
 
-from pipelines.base.deferred_model import DeferredModel
 from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
-from pipelines.requests.fields.field_types import Items, field_error
 from pipelines.requests.fields.known_fields import check_fields
 from pipelines.requests.fields.validation import from_validation
+from server.apis.responses.item_models import (
+    CALLS,
+    ITEMS,
+    LEFT_OUT,
+    InputItem,
+    InputLeftOut,
+    InputLocalShellOutput,
+    InputMessage,
+    InputReasoning,
+)
 from server.apis.responses.unsupported_fields import IGNORED_IN_ITEMS
 
 PART_TYPES = {
@@ -23,178 +31,6 @@ PART_TYPES = {
     "assistant": "output_text",
 }
 """Role → type of its text parts."""
-
-
-def _content(value: Any) -> Any:
-    if isinstance(value, list) and all(isinstance(part, dict) for part in value):
-        return value
-    if not isinstance(value, str):
-        raise field_error(f"must be a string or a list of content parts, got {quoted(value)}")
-    return value
-
-
-ItemContent = Annotated[Any, BeforeValidator(_content)]
-"""A string, or a list of objects."""
-
-
-class InputItem(DeferredModel):
-    """One item of an input.  Undeclared fields are refused unless null or listed in IGNORED_IN_ITEMS."""
-
-    model_config = ConfigDict(extra="allow")
-    prefix: ClassVar[str]
-    """Prefix of the ids of this type."""
-
-    type: str
-
-
-class InputMessage(InputItem):
-    prefix: ClassVar[str] = "msg"
-
-    type: Literal["message"] = "message"
-    role: Literal["user", "assistant", "system", "developer"]
-    content: ItemContent
-
-
-class InputFunctionCall(InputItem):
-    """A function call of the model."""
-
-    prefix: ClassVar[str] = "fc"
-
-    type: Literal["function_call"]
-    call_id: StrictStr | None = None
-    name: StrictStr
-    arguments: StrictStr
-
-
-class InputFunctionOutput(InputItem):
-    """The result of a function call."""
-
-    prefix: ClassVar[str] = "fco"
-
-    type: Literal["function_call_output"]
-    call_id: StrictStr
-    output: ItemContent
-
-
-class InputCustomCall(InputItem):
-    """A call of a custom tool."""
-
-    prefix: ClassVar[str] = "ctc"
-
-    type: Literal["custom_tool_call"]
-    call_id: StrictStr | None = None
-    name: StrictStr
-    input: StrictStr
-
-
-class InputCustomOutput(InputItem):
-    """The result of a call of a custom tool."""
-
-    prefix: ClassVar[str] = "ctco"
-
-    type: Literal["custom_tool_call_output"]
-    call_id: StrictStr
-    output: ItemContent
-
-
-class InputSearchCall(InputItem):
-    """A search for tools, which the client runs."""
-
-    prefix: ClassVar[str] = "tsc"
-
-    type: Literal["tool_search_call"]
-    call_id: StrictStr | None = None
-    arguments: Any = None
-
-
-class InputSearchOutput(InputItem):
-    """The tools that a search found; they can be called from there on."""
-
-    prefix: ClassVar[str] = "tso"
-
-    type: Literal["tool_search_output"]
-    call_id: StrictStr | None = None
-    tools: Items[dict[str, Any]]
-
-
-class InputAdditionalTools(InputItem):
-    """Tools that can be called from there on."""
-
-    prefix: ClassVar[str] = "at"
-
-    type: Literal["additional_tools"]
-    role: Literal["developer"] = "developer"
-    tools: Items[dict[str, Any]]
-
-
-class InputCompaction(InputItem):
-    """What stands for the conversation before it."""
-
-    prefix: ClassVar[str] = "cmp"
-
-    type: Literal["compaction"]
-    encrypted_content: StrictStr
-
-
-class InputCompactionTrigger(InputItem):
-    """The last item of an input whose reply is to be a compaction."""
-
-    prefix: ClassVar[str] = "cmt"
-
-    type: Literal["compaction_trigger"]
-
-
-class TextPart(DeferredModel):
-    model_config = ConfigDict(extra="allow")
-    text: StrictStr
-
-
-class InputReasoning(InputItem):
-    prefix: ClassVar[str] = "rs"
-
-    type: Literal["reasoning"]
-    summary: Items[TextPart] | None = None
-    content: Items[TextPart] | None = None
-
-
-class InputLeftOut(InputItem):
-    """An item that the model is not shown."""
-
-    prefix: ClassVar[str] = "item"
-
-
-ITEMS: dict[str, type[InputItem]] = {
-    "message": InputMessage,
-    "function_call": InputFunctionCall,
-    "function_call_output": InputFunctionOutput,
-    "reasoning": InputReasoning,
-    "custom_tool_call": InputCustomCall,
-    "custom_tool_call_output": InputCustomOutput,
-    "tool_search_call": InputSearchCall,
-    "tool_search_output": InputSearchOutput,
-    "additional_tools": InputAdditionalTools,
-    "compaction": InputCompaction,
-    "compaction_trigger": InputCompactionTrigger,
-}
-"""Type of an item → its model."""
-LEFT_OUT = (
-    "web_search_call",
-    "file_search_call",
-    "code_interpreter_call",
-    "image_generation_call",
-    "mcp_call",
-    "mcp_list_tools",
-    "mcp_approval_request",
-    "mcp_approval_response",
-    "computer_call",
-    "computer_call_output",
-    "program",
-    "program_output",
-    "configuration_update",
-)
-"""Types of items about tools that are not run for models here: what another server or client did with them is
-stored, and left out of the prompt.
-"""
 
 
 def read_items(value: Any, find: Callable[[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
@@ -264,7 +100,9 @@ def _to_stored(item: InputItem, at: int) -> dict[str, Any]:
     stored["id"] = clients_id or f"{item.prefix}_{uuid4().hex}"
     if isinstance(item, InputMessage) and isinstance(item.content, str):
         stored["content"] = [{"type": PART_TYPES[item.role], "text": item.content}]
-    if isinstance(item, InputFunctionCall | InputCustomCall | InputSearchCall):
+    if isinstance(item, InputLocalShellOutput) and not item.call_id:
+        stored |= {"call_id": clients_id, "id": f"{item.prefix}_{uuid4().hex}"}
+    if isinstance(item, CALLS):
         stored["call_id"] = item.call_id or clients_id or f"call_{at}"
     if isinstance(item, InputReasoning):
         return {"summary": [], **stored}

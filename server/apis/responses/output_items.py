@@ -14,6 +14,7 @@ from pipelines.values.reply_values import Citation, TextLogprob
 from server.apis.generation.replies.citations import url_of
 from server.apis.generation.replies.logprobs import chosen_logprobs
 from server.apis.responses.argument_text import ArgumentText
+from server.apis.responses.built_in_tools import APPLY_PATCH, BUILT_IN, LOCAL_SHELL, SHELL, arguments_of
 from server.apis.responses.compaction import sealed
 from server.apis.responses.tools import CUSTOM, FUNCTION, SEARCH, DeclaredTool
 
@@ -224,6 +225,27 @@ class OutputSearchCall(OutputCall):
         yield from ()
 
 
+class OutputBuiltInCall(OutputCall):
+    """A call of one of OpenAI's tools that the client runs: its item has fields of its own."""
+
+    prefix = "btc"
+
+    def _fields(self, tool: DeclaredTool) -> dict[str, Any]:
+        self._tool = BUILT_IN[tool.kind]
+        return {"type": f"{tool.kind}_call", **self._tool.call({})}
+
+    def _done(self, text: str) -> Iterator[Event]:
+        self.item |= self._tool.call(arguments_of(text))
+        yield from ()
+
+
+class OutputPatchCall(OutputBuiltInCall):
+    """A patch of a file; one that is cut off is never completed, which has no other word."""
+
+    def end(self, status: str) -> Iterator[Event]:
+        yield from super().end("in_progress" if status == "incomplete" else status)
+
+
 class OutputCompaction(OutputItem):
     """The summary that stands for the conversation, which clients do not read."""
 
@@ -244,6 +266,9 @@ OUTPUT_CALLS: dict[str, type[OutputCall]] = {
     FUNCTION: OutputFunctionCall,
     CUSTOM: OutputCustomCall,
     SEARCH: OutputSearchCall,
+    SHELL: OutputBuiltInCall,
+    LOCAL_SHELL: OutputBuiltInCall,
+    APPLY_PATCH: OutputPatchCall,
 }
 """Kind of a tool → the item of its calls."""
 

@@ -8,7 +8,7 @@ from pipelines.base.errors import RequestError
 from pipelines.requests.fields.error_text import quoted
 from pipelines.requests.generation.tools import ANY, HOSTED, REQUIRED, read_allowed_tools, read_name
 from server.apis.responses.tool_table import ToolTable
-from server.apis.responses.tools import CUSTOM, FUNCTION, SEARCH
+from server.apis.responses.tools import CUSTOM, FUNCTION, NAMELESS
 
 
 def select_tools(choice: Any, table: ToolTable) -> tuple[list[str], str | dict[str, Any] | None]:
@@ -34,8 +34,8 @@ def select_tools(choice: Any, table: ToolTable) -> tuple[list[str], str | dict[s
 
 def _named_choice(choice: dict[str, Any], table: ToolTable) -> tuple[list[str], str | dict[str, Any]]:
     kind, names = choice.get("type"), table.names
-    if kind in (FUNCTION, CUSTOM, SEARCH):
-        name = table.named(choice) or read_name(choice, "tool_choice", names)
+    if kind in (FUNCTION, CUSTOM, *NAMELESS):
+        name = table.named(choice) or read_name(_named(choice), "tool_choice", names)
         return names, {"type": FUNCTION, "function": {"name": name}}
     if kind != "allowed_tools":
         raise RequestError(f"`tool_choice.type`: {HOSTED}, allowed_tools (got {quoted(kind)})", "tool_choice")
@@ -51,8 +51,15 @@ def _named_choice(choice: dict[str, Any], table: ToolTable) -> tuple[list[str], 
 
 def _shown(tool: Any, table: ToolTable) -> Any:
     """An entry of allowed tools by the name that the model is shown; any other as it is."""
-    name = table.named(tool) if isinstance(tool, dict) else None
-    return tool if name is None else {"type": FUNCTION, "name": name}
+    if not isinstance(tool, dict):
+        return tool
+    name = table.named(tool)
+    return _named(tool) if name is None else {"type": FUNCTION, "name": name}
+
+
+def _named(tool: dict[str, Any]) -> dict[str, Any]:
+    """A tool that its type names as one with a name; any other as it is."""
+    return {"type": FUNCTION, "name": tool["type"]} if tool.get("type") in NAMELESS else tool
 
 
 def echo_choice(choice: Any, chosen: str | dict[str, Any] | None, table: ToolTable) -> str | dict[str, Any]:
@@ -61,5 +68,5 @@ def echo_choice(choice: Any, chosen: str | dict[str, Any] | None, table: ToolTab
         return "none"
     if isinstance(chosen, dict):
         tool = table.get(chosen["function"]["name"])
-        return {"type": tool.kind} if tool.kind == SEARCH else {"type": tool.kind, "name": tool.name}
+        return {"type": tool.kind} if tool.kind in NAMELESS else {"type": tool.kind, "name": tool.name}
     return choice or "auto"

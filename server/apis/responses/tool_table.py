@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from server.apis.responses.tools import CUSTOM, FUNCTION, SEARCH, DeclaredTool
+from server.apis.responses.tools import CUSTOM, FUNCTION, NAMELESS, SEARCH, DeclaredTool
 
 BETWEEN = "__"
 """The sign between a namespace and a name, where a model is shown both as one."""
@@ -54,8 +54,8 @@ class ToolTable:
         kind = choice.get("type")
         nested = choice.get("function")
         entry = nested if isinstance(nested, dict) else choice
-        name = SEARCH if kind == SEARCH else entry.get("name")
-        if kind not in (FUNCTION, CUSTOM, SEARCH) or not isinstance(name, str):
+        name = kind if kind in NAMELESS else entry.get("name")
+        if kind not in (FUNCTION, CUSTOM, *NAMELESS) or not isinstance(name, str):
             return None
         namespace = entry.get("namespace")
         own = namespace if isinstance(namespace, str) else None

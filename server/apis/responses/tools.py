@@ -1,4 +1,5 @@
-"""Reads the tools of a Responses request: functions, custom tools, tool search, and namespaces of these.
+"""Reads the tools of a Responses request: functions, custom tools, tool search, namespaces of these, and the
+tools of OpenAI's that the client runs.
 
 Each becomes a function of the chat request.  Tools that a server runs itself are left out beside others, and
 the reply says so: agents declare them in every request, and an error would end every session.
@@ -16,9 +17,13 @@ from pipelines.requests.fields.known_fields import check_fields
 from pipelines.requests.fields.unknown_fields import note_left_out
 from pipelines.requests.generation.tools import HOSTED
 from pipelines.values.tasks import TEXT_ARGUMENT
+from server.apis.responses.built_in_tools import BUILT_IN
 from server.apis.responses.unsupported_fields import IGNORED_TOOL, REFUSED_TOOL
 
 FUNCTION, CUSTOM, SEARCH, NAMESPACE = "function", "custom", "tool_search", "namespace"
+NAMELESS = (SEARCH, *BUILT_IN)
+"""Kinds of tools whose name is their type."""
+COMPUTERS = ("computer", "computer_use", "computer_use_preview")
 FUNCTION_KEYS = ("name", "description", "parameters", "strict")
 NULL_KEYS = ("allowed_callers", "async", "defer_loading", "output_schema")
 """Keys of a tool that a response repeats as null."""
@@ -55,6 +60,12 @@ def read_tools(tools: list[Tool], where: str) -> Declarations:
     read, echoes = [], []
     for i, tool in enumerate(tools):
         place, kind = f"{where}.{i}", tool.get("type")
+        if kind in COMPUTERS:
+            raise RequestError(
+                f"`{place}.type`: `{kind}` is not supported: models here are not trained to act on pictures "
+                "of a screen; declare what they may do as functions",
+                field=f"{place}.type",
+            )
         if not isinstance(kind, str) or kind not in READERS:
             _leave_out(kind, place)
             continue
@@ -113,6 +124,17 @@ def _search(tool: Tool, where: str) -> list[DeclaredTool]:
     return [DeclaredTool(SEARCH, SEARCH, function=shown)]
 
 
+def _built_in(tool: Tool, where: str) -> list[DeclaredTool]:
+    """A tool that the client runs; a shell in a container of the service's is left out."""
+    kind, environment = tool["type"], tool.get("environment")
+    others = {name: value for name, value in tool.items() if name not in ("type", "environment")}
+    check_fields(others, ("type", "environment"), REFUSED_TOOL, IGNORED_TOOL, f"{where}.")
+    if isinstance(environment, dict) and environment.get("type", "local") != "local":
+        note_left_out("tools", f"{kind}.{environment['type']}")
+        return []
+    return [DeclaredTool(kind, kind, function=BUILT_IN[kind].function)]
+
+
 def _namespace(tool: Tool, where: str) -> list[DeclaredTool]:
     """The tools of a namespace; its description is in front of that of the first one."""
     name, inner = tool.get("name"), tool.get("tools")
@@ -158,5 +180,6 @@ READERS: dict[Any, Callable[[Tool, str], list[DeclaredTool]]] = {
     CUSTOM: _custom,
     SEARCH: _search,
     NAMESPACE: _namespace,
+    **dict.fromkeys(BUILT_IN, _built_in),
 }
 """Type of a tool → the function that reads it."""
