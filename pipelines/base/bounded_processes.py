@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipelines.base import ROOT
@@ -55,7 +56,10 @@ class OutOfTime(OutOfBounds):
 class BoundedProcess:
     """A process that does one job at a time."""
 
-    def __init__(self, module: str, max_memory_bytes: int) -> None:
+    def __init__(
+        self, module: str, max_memory_bytes: int, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """`environment` is added to that of this process.  Raises OSError where no process can be started."""
         command = [
             sys.executable,
             "-P",
@@ -68,14 +72,14 @@ class BoundedProcess:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=child_environment(),
+            env=child_environment() | dict(environment or {}),
             start_new_session=True,
         )
         self._waits_s = START_S
 
-    def outcome(self, job: Any, limit_s: float) -> JobOutcome | None:
-        """What became of a job; None where the process died of it.  Raises WorkCancelled, and TimeoutError
-        where it does not even die.
+    def outcome(self, job: Any, limit_s: float) -> JobOutcome:
+        """What became of a job.  Raises OutOfBounds where the process died of it, WorkCancelled, and
+        TimeoutError where it does not even die.
         """
         assert self._process.stdin is not None
         try:
@@ -83,10 +87,11 @@ class BoundedProcess:
             self._process.stdin.flush()
             line = self._line(time.monotonic() + self._waits_s + PATIENCE * limit_s)
         except BrokenPipeError:
-            return None
+            line = b""
         self._waits_s = 0.0
         if not line.endswith(b"\n"):
-            return None
+            is_late = self.end() == -signal.SIGPROF
+            raise OutOfTime(limit_s) if is_late else OutOfBounds("it took more memory than it may take")
         reply = json.loads(line)
         return JobOutcome(reply["outcome"], reply["took_s"])
 
@@ -154,9 +159,6 @@ class BoundedProcesses:
             except BaseException:
                 process.kill()  # an outcome that comes later would be taken for that of another job
                 raise
-            if result is None:
-                is_late = process.end() == -signal.SIGPROF
-                raise OutOfTime(limit_s) if is_late else OutOfBounds("it took more memory than it may take")
             self._idle.append(process)
             return result
         finally:

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,15 +15,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pipelines.base.bounded_processes import child_environment
+from pipelines.base.bounded_processes import BoundedProcess, OutOfBounds, OutOfTime
 from pipelines.base.cache_folder import default_cache
 from pipelines.base.code_digest import code_digest
 from pipelines.base.digests import digest
 
-MODULE = "pipelines.nodes.text.parser_search.process"
+MODULE = "pipelines.nodes.text.parser_search.search"
 SEARCHES = (
     MODULE,
-    "pipelines.nodes.text.parser_search.search",
     "pipelines.nodes.text.parsers",
     "pipelines.nodes.text.templates",
 )
@@ -35,8 +31,6 @@ MAX_MEMORY_BYTES = 768 << 20
 """The most memory of the process: the interpreter takes about 100 MB of it."""
 MAX_S = 10.0
 """Processor time of the process, in seconds; with a template of the usual size it takes 0.6."""
-MAX_WAIT_S = 120.0
-"""Seconds that it may take in all, on a machine with other work."""
 NUM_TEMPLATES = 256
 """The number of templates for which what was found is in memory."""
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -55,7 +49,7 @@ class TemplateParsers:
 @lru_cache(NUM_TEMPLATES)
 def find_parsers(template: str, tool_use: str | None = None) -> TemplateParsers:
     """The parsers of a model with this template, and perhaps another for conversations with tools."""
-    job = json.dumps([template, tool_use])
+    job = [template, tool_use]
     entry = default_cache() / "parsers" / f"{_key(job)}.json"
     if (found := _stored(entry)) is None:
         found, is_final = _search(job)
@@ -65,26 +59,21 @@ def find_parsers(template: str, tool_use: str | None = None) -> TemplateParsers:
     return TemplateParsers(settings, tuple(found["notes"]))
 
 
-def _search(job: str) -> tuple[dict[str, Any], bool]:
+def _search(job: list[str | None]) -> tuple[dict[str, Any], bool]:
     """What a process finds, and whether the next one would find the same."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", MODULE, str(MAX_MEMORY_BYTES), str(MAX_S)],
-            input=job.encode(),
-            capture_output=True,
-            env=child_environment() | ENVIRONMENT,
-            timeout=MAX_WAIT_S,
-            check=False,
-        )
-    except (subprocess.TimeoutExpired, OSError) as error:
+        process = BoundedProcess(MODULE, MAX_MEMORY_BYTES, ENVIRONMENT)
+    except OSError as error:
         return _nothing(str(error)), False
-    if done.returncode == -signal.SIGPROF:
-        return _nothing(f"rendering it took longer than {MAX_S:g} s"), True
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        return _nothing(last or "rendering it took more memory than a template may take"), False
-    parsers: dict[str, Any] = json.loads(done.stdout)
-    return parsers, True
+    try:
+        parsers: dict[str, Any] = process.outcome(job, MAX_S).value
+        return parsers, True
+    except OutOfBounds as error:
+        return _nothing(f"rendering it failed: {error}"), isinstance(error, OutOfTime)
+    except TimeoutError:
+        return _nothing("other programs leave no processor time for it"), False
+    finally:
+        process.kill()
 
 
 def _nothing(cause: str) -> dict[str, Any]:
@@ -108,6 +97,6 @@ def _store(entry: Path, found: dict[str, Any]) -> None:
         os.replace(scratch.name, entry)
 
 
-def _key(job: str) -> str:
+def _key(job: list[str | None]) -> str:
     """The name of what a job finds with this code."""
-    return digest(f"{job}\0{code_digest(*SEARCHES)}", num_bytes=12)
+    return digest(f"{json.dumps(job)}\0{code_digest(*SEARCHES)}", num_bytes=12)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from pipelines.nodes.text.parsers.guards import find_guard
 from pipelines.nodes.text.parsers.reasoning.families import ENCLOSED
@@ -65,6 +66,11 @@ def find_parsers(source: str, tool_use: str | None = None) -> Found:
     reasoning, reasoning_note = _find_reasoning(tried)
     notes = tuple(note for note in (tools_note, reasoning_note) if note)
     return Found(*_pair(reasoning, tools), find_guard(source), notes)
+
+
+def outcome(job: list[str]) -> dict[str, Any]:
+    """What is found for the arguments of `find_parsers`, as JSON: the work of a process with bounds."""
+    return asdict(find_parsers(*job))
 
 
 def _pair(reasoning: list[str], tools: list[str]) -> tuple[str | None, str | None]:

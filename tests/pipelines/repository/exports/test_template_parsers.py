@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import sys
 
 import pytest
 
+from pipelines.base.bounded_processes import BoundedProcess
 from pipelines.repository.exports import template_parsers
 from pipelines.repository.exports.template_parsers import TemplateParsers, find_parsers
 
@@ -22,13 +23,14 @@ DOUBLES = (
 def searches(tmp_path, monkeypatch):
     """The processes that a test starts, with an empty cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    started, run = [], subprocess.run
+    started = []
 
-    def counted(command, **options):
-        started.append(command)
-        return run(command, **options)
+    class Counted(BoundedProcess):
+        def __init__(self, *arguments):
+            started.append(arguments)
+            super().__init__(*arguments)
 
-    monkeypatch.setattr(subprocess, "run", counted)
+    monkeypatch.setattr(template_parsers, "BoundedProcess", Counted)
     find_parsers.cache_clear()
     yield started
     find_parsers.cache_clear()
@@ -62,6 +64,9 @@ def test_a_template_that_does_not_end_is_stopped(searches, monkeypatch):
     found = find_parsers(FOREVER)
     assert found.settings == {}
     assert "longer than 1 s" in found.notes[0]
+    find_parsers.cache_clear()
+    assert find_parsers(FOREVER) == found
+    assert len(searches) == 1  # the next search would take as long
 
 
 def test_a_template_that_takes_all_memory_gets_none(searches, monkeypatch):
@@ -77,7 +82,7 @@ def test_a_template_of_lone_surrogates_is_no_fault(searches):
 
 
 def test_where_no_process_can_be_started_the_note_says_so(searches, monkeypatch):
-    monkeypatch.setattr(template_parsers.sys, "executable", "/none/python")
+    monkeypatch.setattr(sys, "executable", "/none/python")
     found = find_parsers(THINKS)
     assert found.settings == {}
     assert "no parser was looked for" in found.notes[0]
