@@ -16,7 +16,7 @@ from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.retrieval.body.index import INPUTS, OUTPUTS, Index, Wanted, as_tensors, hits_of
 from pipelines.retrieval.dense_vectors import Floats
 from pipelines.retrieval.filters import where
-from pipelines.retrieval.index_reader import query_vectors
+from pipelines.retrieval.index_version import query_vectors
 from pipelines.values.node_values import PooledOutputs, SparseVectors, Tensors
 from pipelines.values.search_values import SEARCH_KINDS, VECTOR_KINDS, Hits
 from pipelines.values.stream_values import Deferred

@@ -13,9 +13,10 @@ from pipelines.retrieval.file_sums import sum_of
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_parts import DESCRIBED
-from pipelines.retrieval.index_reader import IndexReader, Query, check_index
+from pipelines.retrieval.index_reader import IndexReader, check_index
 from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
+from pipelines.retrieval.index_version import Query
 from pipelines.values.node_values import SparseVectors
 
 SIZE = 8

@@ -15,9 +15,10 @@ from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
 from pipelines.retrieval.index_parts import PartSize, plan_parts
-from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.index_reader import IndexReader
 from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
+from pipelines.retrieval.index_version import Query
 from pipelines.values.node_values import SparseVectors
 
 SIZE, VOCABULARY = 8, 50

@@ -21,9 +21,10 @@ from pipelines.retrieval.dense_vectors import HALVES
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexBusy, IndexFolder
 from pipelines.retrieval.index_parts import REMOVED, part_file
-from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.index_reader import IndexReader
 from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
+from pipelines.retrieval.index_version import Query
 from pipelines.retrieval.passages import FILE
 from pipelines.retrieval.source_files import documents_of
 

@@ -11,9 +11,10 @@ from pipelines.retrieval import near_graph
 from pipelines.retrieval.dense_vectors import DenseVectors, VectorWriter, unit
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
-from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.index_reader import IndexReader
 from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, remove, update
+from pipelines.retrieval.index_version import Query
 from pipelines.retrieval.near_graph import FILE, write_graph
 
 SIZE, COUNT = 24, 4000

@@ -9,9 +9,10 @@ from pipelines.base.errors import RequestError
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.filters import where
 from pipelines.retrieval.index_folder import IndexFolder
-from pipelines.retrieval.index_reader import IndexReader, Query
+from pipelines.retrieval.index_reader import IndexReader
 from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, remove, update
+from pipelines.retrieval.index_version import Query
 from pipelines.retrieval.postings import Postings, PostingsWriter
 from pipelines.values.node_values import SparseVectors
 

@@ -16,7 +16,8 @@ from pipelines.inference.contracts.tensor_contract import TensorPort
 from pipelines.nodes.interface import Loading
 from pipelines.retrieval.dense_vectors import Floats
 from pipelines.retrieval.filters import where
-from pipelines.retrieval.index_reader import IndexReader, Query, check_index
+from pipelines.retrieval.index_reader import IndexReader, check_index
+from pipelines.retrieval.index_version import Query
 from pipelines.retrieval.postings import Ids
 from pipelines.values.node_values import Tensors
 from pipelines.values.search_values import Hit

@@ -15,9 +15,9 @@ from pipelines.base.errors import Unavailable
 from pipelines.retrieval.about import About
 from pipelines.retrieval.cutting import Cutting
 from pipelines.retrieval.index_folder import IndexFolder
-from pipelines.retrieval.index_reader import query_vectors
 from pipelines.retrieval.index_settings import IndexSettings
 from pipelines.retrieval.index_update import SourceDocument, describe, remove, update
+from pipelines.retrieval.index_version import query_vectors
 from pipelines.retrieval.passages import Passages
 from pipelines.telemetry.request_trace import RequestTrace
 from pipelines.values.joined_vectors import joined

@@ -9,7 +9,8 @@ import numpy as np
 
 from pipelines.base.errors import RequestError
 from pipelines.retrieval.filters import Where, where
-from pipelines.retrieval.index_reader import IndexReader, Query, dense_of, query_vectors
+from pipelines.retrieval.index_reader import IndexReader
+from pipelines.retrieval.index_version import Query, dense_of, query_vectors
 from pipelines.values.node_values import Prompt, SparseVectors, Vectors
 from pipelines.values.search_values import Hit, pairs_to_rank
 from pipelines.values.tasks import PoolingInput

@@ -12,7 +12,7 @@ from server.apis.retrieval.stores.work_table import StoreWork
 
 
 class EndlessRun(IndexRun):
-    """Its model never answers."""
+    """A run whose model never answers."""
 
     def __init__(self, index, content):
         store = StoreRow(1, "vs_1", "", "", None, "m", None, None, 0.0, 0.0, expired=False, usage=0)
