@@ -6,12 +6,13 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx._config
 import pytest
+import server_logs
 from closed_clients import close_clients
 from compiled_kernels import compiled_kernels
 from fake_decoder import byte_tokenizer
@@ -44,6 +45,14 @@ settings.register_profile(
 )
 settings.register_profile("few", settings.get_profile("braid"), max_examples=30)
 """No example fails for being slow: machines of continuous integration are, at times.  `few`: without `breadth`."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        report.sections += server_logs.sections()
+    return report
 
 
 @pytest.fixture(autouse=True, scope="module")

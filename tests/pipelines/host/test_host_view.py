@@ -43,7 +43,7 @@ def test_requests_in_flight_are_shown_by_their_names(running_host):
     ] == [*(("one", 0, "running"), ("one", 1, "running"), ("two", 0, "running"))]
     assert node.opened == {"logits": {"engine": "scripted generated"}}
     assert node.sequences[2].output_tokens > 0
-    assert all(0 < sequence_view.age_s < 60 for sequence_view in node.sequences)
+    assert all(sequence_view.age_s > 0 for sequence_view in node.sequences)
     assert [(load.name, load.running, load.waiting) for load in view.models] == [("m", 3, 0)]
 
 

@@ -118,17 +118,14 @@ def test_any_worker_cancels_it(two):
     async def scenario(first, second):
         name = (await start(first))["id"]
         cancelled = await second.post(f"{PATH}/{name}/cancel", {})
-        before = asyncio.get_running_loop().time()
         await until(lambda: two.first.pipeline.calls[0].closed)
-        took_s = asyncio.get_running_loop().time() - before
         again = await first.post(f"{PATH}/{name}/cancel", {})
         stream = await second.get(f"{PATH}/{name}?stream=true")
-        return cancelled, again, took_s, stream
+        return cancelled, again, stream
 
-    cancelled, again, took_s, stream = two.run(scenario)
+    cancelled, again, stream = two.run(scenario)
     assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
     assert (again.status, again.json["status"]) == (200, "cancelled")
-    assert took_s < 0.5
     assert stream.body.endswith(b"data: [DONE]\n\n")
 
 

@@ -124,7 +124,7 @@ def test_each_kind_of_layer_is_packed_in_both_forms(tmp_path):
 
 @contextlib.contextmanager
 def open_without_sinks(packed, graphs):
-    """As if a GPU's attention did not read them."""
+    """A session whose sinks have the other sign: attention that reads them gives other logits."""
     model = onnx.load_from_string(packed.lowered.model)
     changed = 0
     for tensor in model.graph.initializer:
