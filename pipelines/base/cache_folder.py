@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-import psutil
 
 UNFINISHED = ".unfinished-"
 
@@ -49,13 +48,26 @@ def _write_through(path: Path) -> None:
 
 @contextmanager
 def unfinished(parent: Path) -> Iterator[Path]:
-    """A new folder in `parent` that is gone after the block.  Raises OSError."""
+    """A new folder in `parent` that is gone after the block; this process has it locked.  Raises OSError."""
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{os.getpid()}-", dir=parent))
+    scratch, opened = _new_locked(parent)
     try:
         yield scratch
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        os.close(opened)
+
+
+def _new_locked(parent: Path) -> tuple[Path, int]:
+    """A new folder, and what it is open as."""
+    while True:
+        scratch = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{os.getpid()}-", dir=parent))
+        opened = os.open(scratch, os.O_RDONLY)
+        with suppress(OSError):  # a file system without such locks
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        if scratch.exists():  # another process has not removed it before it was locked
+            return scratch, opened
+        os.close(opened)
 
 
 def is_unfinished(entry: Path) -> bool:
@@ -63,6 +75,16 @@ def is_unfinished(entry: Path) -> bool:
     return entry.name.startswith(UNFINISHED)
 
 
-def is_left(scratch: Path) -> bool:
-    """Whether the process that wrote an unfinished folder is gone."""
-    return not psutil.pid_exists(int(scratch.name.split("-")[1]))
+def remove_left(entries: Iterable[Path]) -> None:
+    """Remove the unfinished folders of processes that are gone, of this machine or another one.
+
+    Such a process holds no lock any more.
+    """
+    for entry in filter(is_unfinished, entries):
+        with suppress(OSError):  # it is being written, or was removed
+            opened = os.open(entry, os.O_RDONLY)
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(entry, ignore_errors=True)
+            finally:
+                os.close(opened)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.base.cache_folder import appearing, default_cache, is_left, is_unfinished, unfinished
+from pipelines.base.cache_folder import appearing, default_cache, is_unfinished, remove_left, unfinished
 from pipelines.base.digests import digest
 
 log = logging.getLogger(__name__)
@@ -103,12 +103,12 @@ class PreparedModels:
 
         A process that has the files of a removed entry open keeps them.
         """
-        entries = []
-        for entry in self.folder.iterdir():
-            if not is_unfinished(entry):
-                entries.append((entry.stat().st_mtime_ns, _size(entry), entry))
-            elif is_left(entry):
-                shutil.rmtree(entry, ignore_errors=True)
+        remove_left(self.folder.iterdir())
+        entries = [
+            (entry.stat().st_mtime_ns, _size(entry), entry)
+            for entry in self.folder.iterdir()
+            if not is_unfinished(entry)
+        ]
         num_bytes = 0
         for _, size, entry in sorted(entries, reverse=True):
             num_bytes += size

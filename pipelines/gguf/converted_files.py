@@ -16,11 +16,11 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pipelines.base.cache_folder import appearing, default_cache, is_left, is_unfinished
+from pipelines.base.cache_folder import appearing, default_cache, is_unfinished, remove_left
 from pipelines.base.code_digest import code_digest
 from pipelines.base.digests import digest
 from pipelines.gguf.errors import GgufError
@@ -73,7 +73,7 @@ def with_codes(model: Path) -> Path:
     entry = conversion / CODES
     with _named_errors(Path(origin.files[0].path), conversion.parents[1]):
         if not entry.is_dir():
-            _remove_left(conversion.iterdir())
+            remove_left(conversion.iterdir())
             _check_same(origin)
             _make(origin, entry, has_codes=True, vision_inputs=VisionInputs.read(model.parent / VISION))
     with suppress(OSError):  # read-only, or another user's
@@ -149,7 +149,7 @@ def _sweep(entries: Path, place: Path, newest: Path) -> None:
 
     A process that still has a removed conversion open keeps its mapped weights.
     """
-    _remove_left([*entries.glob("*/*"), *entries.glob("*/*/*")])
+    remove_left([*entries.glob("*/*"), *entries.glob("*/*/*")])
     for entry in entries.glob("*/*"):
         is_older = entry.parent == place and entry != newest
         if not is_unfinished(entry) and (is_older or _is_orphan(entry)):
@@ -160,13 +160,6 @@ def _sweep(entries: Path, place: Path, newest: Path) -> None:
     for folder in entries.iterdir():
         if not any(folder.iterdir()):
             folder.rmdir()
-
-
-def _remove_left(entries: Iterable[Path]) -> None:
-    """Remove the unfinished ones of processes that are gone."""
-    for entry in entries:
-        if is_unfinished(entry) and is_left(entry):
-            shutil.rmtree(entry, ignore_errors=True)
 
 
 def _is_orphan(entry: Path) -> bool:

@@ -32,7 +32,7 @@ from ops.cpu.build import (
     operators,
     release,
 )
-from pipelines.base.cache_folder import appearing, is_left, is_unfinished, unfinished
+from pipelines.base.cache_folder import appearing, is_unfinished, remove_left, unfinished
 from pipelines.host.models.process_death import die_first_without_memory, die_with_parent
 from pipelines.inference.backends.cpu_kernels import entry_name, folder, is_usable, wheel_library
 
@@ -71,11 +71,15 @@ def build_missing(compiler: str, waits: bool = False) -> Iterator[str]:
 def _is_missing(engine: Engine, compiler: str) -> bool:
     entry = _entry(engine, compiler)
     refused = entry.with_name(entry.name + REFUSED)
-    if refused.is_file() and time.time() - refused.stat().st_mtime < RETRY_S:
+    if refused.is_file() and _is_recent(refused):
         return False
     wheel = wheel_library(engine)
     libraries = [entry / library_name(engine)] if entry.is_dir() else []
     return not any(is_usable(each, engine) for each in ([wheel] if wheel else []) + libraries)
+
+
+def _is_recent(refused: Path) -> bool:
+    return time.time() - refused.stat().st_mtime < RETRY_S
 
 
 def _entry(engine: Engine, compiler: str) -> Path:
@@ -95,6 +99,8 @@ def _add(builder: Builder, engine: Engine) -> str:
         refused.write_text(str(error))
         return f"the CPU kernels for {engine} were refused by {builder.compiler}; {refused} has what it said"
     seconds = time.monotonic() - begin_s
+    if not is_usable(entry / library_name(engine), engine):
+        return f"the CPU kernels for {engine} cannot be used as they are in {entry}; remove that folder"
     return f"CPU kernels for {engine} were compiled in {seconds:.0f} s; models that are loaded later use them"
 
 
@@ -129,16 +135,14 @@ def _end_if_asked() -> None:
 
 
 def _sweep() -> None:
-    """Remove what killed processes have left, and the oldest entries."""
-    entries = [entry for entry in folder().iterdir() if entry.is_dir()]
-    for entry in entries:
-        if is_unfinished(entry) and is_left(entry):
-            shutil.rmtree(entry, ignore_errors=True)
-    whole = sorted(
-        (entry for entry in entries if not is_unfinished(entry)), key=lambda entry: entry.stat().st_mtime
-    )
-    for entry in whole[:-STORED_ENTRIES]:
+    """Remove what killed processes have left, the entries not used for longest, and old refusals."""
+    remove_left(folder().iterdir())
+    entries = [entry for entry in folder().iterdir() if entry.is_dir() and not is_unfinished(entry)]
+    for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime)[:-STORED_ENTRIES]:
         shutil.rmtree(entry, ignore_errors=True)
+    for refused in folder().glob(f"*{REFUSED}"):
+        if not _is_recent(refused):
+            refused.unlink(missing_ok=True)
 
 
 def _end_at_sigterm() -> None:
@@ -180,6 +184,7 @@ def main() -> None:
     _end_at_sigterm()
     die_with_parent(options.parent)
     os.nice(LEAST_PRIORITY)
+    os.umask(0o022)  # libraries that others may write to are not used
     die_first_without_memory()
     compiler = find_compiler()
     if compiler is None:

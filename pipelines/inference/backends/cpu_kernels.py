@@ -15,6 +15,7 @@ import logging
 import os
 import platform
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,7 +67,11 @@ def kernel_library(engine: Engine) -> Path | None:
     if setting() == OFF or not runs_here():
         return None
     try:
-        return next((library for library in _candidates(engine) if is_usable(library, engine)), None)
+        library = next((library for library in _candidates(engine) if is_usable(library, engine)), None)
+        if library is not None and folder() in library.parents:
+            with suppress(OSError):  # a folder that is read-only
+                os.utime(library.parent)  # entries that are used are the last to be removed
+        return library
     except OSError as error:
         _log_once(f"CPU kernels are not used: {error}")
     return None

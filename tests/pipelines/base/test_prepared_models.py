@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from pipelines.base.cache_folder import unfinished
 from pipelines.base.prepared_models import FACTS, PreparedModels
 
 
@@ -44,10 +45,12 @@ def test_an_entry_that_is_larger_than_the_bound_is_not_stored(store):
 
 def test_what_a_killed_process_left_is_removed_and_what_another_writes_stays(store):
     store.folder.mkdir()
-    (store.folder / ".unfinished-999999999-x").mkdir()
-    (store.folder / f".unfinished-{os.getpid()}-x").mkdir()
-    store.store("one", {}, {"graph": b"xml"})
-    assert names(store) == [f".unfinished-{os.getpid()}-x", "one"]
+    (
+        store.folder / f".unfinished-{os.getpid()}-x"
+    ).mkdir()  # of a process that had this number in its container
+    with unfinished(store.folder) as written:
+        store.store("one", {}, {"graph": b"xml"})
+        assert names(store) == [written.name, "one"]
 
 
 def test_facts_that_changed_are_not_believed(store, caplog):

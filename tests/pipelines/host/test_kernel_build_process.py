@@ -257,3 +257,30 @@ kernel_build.main()
     compiler.hold()
     ended = subprocess.run([sys.executable, "-c", code], start_new_session=True, timeout=PATIENCE_S)
     assert ended.returncode == 1
+
+
+def test_libraries_of_a_user_whose_group_may_write_are_used(compiler):
+    before = os.umask(0o002)
+    try:
+        assert ran().count("were compiled") == len(ENGINES)
+    finally:
+        os.umask(before)
+    assert used() == ENGINES
+
+
+def test_entries_that_are_used_are_the_last_to_be_removed(compiler, monkeypatch):
+    built(compiler)
+    entries = [kernel_library(engine).parent for engine in ENGINES]
+    for number, entry in enumerate(entries):
+        os.utime(entry, (number, number))
+    assert used() == ENGINES
+    assert min(entry.stat().st_mtime for entry in entries) > len(entries)
+
+
+def test_old_notes_of_refusals_are_removed(compiler):
+    folder().mkdir(parents=True)
+    for name, age_s in (("openvino-old.refused", TWO_DAYS_S), ("openvino-new.refused", 0)):
+        (folder() / name).touch()
+        os.utime(folder() / name, (time.time() - age_s,) * 2)
+    built(compiler)
+    assert [file.name for file in folder().glob("*.refused")] == ["openvino-new.refused"]
