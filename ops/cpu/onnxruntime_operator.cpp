@@ -124,7 +124,8 @@ private:
     void multiply(OrtKernelContext* context, size_t m, const void* x, void* y) const {
         const size_t k = m_weight.k, n = m_weight.n, tiles = (m + ROWS - 1) / ROWS;
         static thread_local std::vector<uint64_t> scratch;
-        scratch.resize((bl_rounded_bytes(m_levels, m, k) + 64) / 8);
+        const size_t size = (bl_rounded_bytes(m_levels, m, k) + 64) / 8;
+        if (scratch.size() < size) scratch.resize(size);
         void* rounded = reinterpret_cast<void*>((reinterpret_cast<size_t>(scratch.data()) + 63) / 64 * 64);
         in_parallel(context, tiles, m * k > ROUNDED_BY_ONE ? tiles : 1, [&](size_t begin, size_t end) {
             bl_round(m_levels, BL_F32, m, k, x, k, begin, end, rounded);

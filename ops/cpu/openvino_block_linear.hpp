@@ -12,6 +12,7 @@
 #include <string>
 
 #include "openvino_linear.hpp"
+#include "openvino_shapes.hpp"
 #include "stored_weight.h"
 
 namespace braid {
@@ -80,9 +81,9 @@ private:
         weight.is_signed = is_signed;
         weight.half_scales = scales == ov::element::f16;
         NODE_VALIDATION_CHECK(this, weight.n && weight.k && weight.k * weight.bits % 8 == 0, shape);
-        const size_t size = weight.n * weight.groups();
         for (size_t input = 2; input < get_input_size(); input++)
-            NODE_VALIDATION_CHECK(this, ov::shape_size(get_input_shape(input)) == size, get_input_shape(input));
+            NODE_VALIDATION_CHECK(this, has_axes(get_input_shape(input), {weight.n, weight.groups()}),
+                                  get_input_shape(input));
         if (get_input_size() == 4) {
             const ov::element::Type zeros = get_input_element_type(3);
             NODE_VALIDATION_CHECK(this, zeros == codes || (zeros == ov::element::f32 && !weight.half_scales),

@@ -38,9 +38,10 @@ public:
         static thread_local Scratch own;
         const auto begin = std::chrono::steady_clock::now();
         const size_t used = m_router.used ? size_t(m_router.used) : inputs[1].get_shape().back();
-        const size_t step = std::max<size_t>(1, MOST_ROWS / used);
         Call call{inputs, sizes(), own, used};
         const size_t tokens = inputs[0].get_size() / call.sizes.width;
+        check_sizes(call, tokens);
+        const size_t step = std::max<size_t>(1, MOST_ROWS / used);
         for (size_t first = 0; first < tokens; first += step)
             compute(call, outputs[0], first, std::min(step, tokens - first));
         experts_ns += uint64_t(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
@@ -96,7 +97,7 @@ protected:
     void copy_settings(ExpertNetwork& to) const {
         to.m_levels = m_levels, to.m_activation = m_activation;
         to.m_alpha = m_alpha, to.m_limit = m_limit, to.m_router = m_router;
-        to.m_router_given = m_router_given;
+        to.m_router_given = m_router_given, to.m_is_checked = m_is_checked;
     }
 
     void visit_settings(ov::AttributeVisitor& visitor) {
@@ -139,6 +140,15 @@ private:
         const RoutedRows& rows() const { return scratch.rows; }
         float* result(size_t part) const { return part == UP ? up : part == GATE ? gate : down; }
     };
+
+    // What the shapes of a graph leave open.
+    void check_sizes(const Call& call, size_t tokens) const {
+        const size_t per_token = m_router_given ? call.sizes.experts : call.used;
+        OPENVINO_ASSERT(call.used, "no expert of a token");
+        if (m_router.used && !m_router_given) return;
+        OPENVINO_ASSERT(call.inputs[1].get_size() == tokens * per_token, "routed experts of other tokens");
+        OPENVINO_ASSERT(m_router.used || call.inputs[2].get_size() == tokens * per_token, "weights of other tokens");
+    }
 
     // Tokens [first, first + count).
     void compute(Call& call, ov::Tensor& output, size_t first, size_t count) const {
@@ -315,6 +325,8 @@ private:
             NODE_VALIDATION_CHECK(
                 this, type == ov::element::f32 || type == ov::element::bf16 || type == ov::element::f16, type);
         }
+        NODE_VALIDATION_CHECK(this, get_input_partial_shape(1).compatible(get_input_partial_shape(2)),
+                              "chosen experts and their weights differ in shape");
     }
 
     void check_router(const Sizes& all) const {
@@ -338,6 +350,11 @@ private:
     float m_alpha = 1, m_limit = 0;
     Router m_router;
     int64_t m_router_given = 0;
+
+protected:
+    // Whether the weights were checked, of this node or of one that it is a copy of: devices copy a node at each
+    // evaluation, to find the shape of its result.
+    bool m_is_checked = false;
 };
 
 }  // namespace braid

@@ -17,6 +17,7 @@
 
 #include "expert_weights.hpp"
 #include "openvino_expert_network.hpp"
+#include "openvino_shapes.hpp"
 
 namespace braid {
 
@@ -28,18 +29,9 @@ public:
 
     void validate_and_infer_types() override {
         NODE_VALIDATION_CHECK(this, get_input_size() == INPUTS, get_input_size(), " inputs");
-        NODE_VALIDATION_CHECK(this, m_bits.size() == PARTS && m_blocks.size() == PARTS, "bits and blocks");
-        for (size_t input = ROUTED; input < INPUTS; input++)
-            NODE_VALIDATION_CHECK(this, get_input_partial_shape(input).is_static(), "no fixed shape");
-        const StoredWeight up = described(UP), down = described(DOWN);
-        NODE_VALIDATION_CHECK(this, up.n == down.k && up.k == down.n, "up and down do not fit together");
-        const Sizes all = sizes();
-        if (all.has_gate) {
-            const StoredWeight gate = described(GATE);
-            NODE_VALIDATION_CHECK(this, gate.n == up.n && gate.k == up.k, "gate and up differ");
-        }
-        for (size_t part = 0; part < all.parts(); part++) has_bias(input_of(part, BIAS), all.experts, all.rows(part));
-        infer_mixed(all);
+        if (!m_is_checked) check_weights();
+        m_is_checked = true;
+        infer_mixed(sizes());
     }
 
     std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override {
@@ -93,6 +85,20 @@ private:
         std::array<ExpertWeights, PARTS> weights;
     };
 
+    void check_weights() const {
+        NODE_VALIDATION_CHECK(this, m_bits.size() == PARTS && m_blocks.size() == PARTS, "bits and blocks");
+        for (size_t input = ROUTED; input < INPUTS; input++)
+            NODE_VALIDATION_CHECK(this, get_input_partial_shape(input).is_static(), "no fixed shape");
+        const StoredWeight up = described(UP), down = described(DOWN);
+        NODE_VALIDATION_CHECK(this, up.n == down.k && up.k == down.n, "up and down do not fit together");
+        const Sizes all = sizes();
+        if (all.has_gate) {
+            const StoredWeight gate = described(GATE);
+            NODE_VALIDATION_CHECK(this, gate.n == up.n && gate.k == up.k, "gate and up differ");
+        }
+        for (size_t part = 0; part < all.parts(); part++) has_bias(input_of(part, BIAS), all.experts, all.rows(part));
+    }
+
     static size_t input_of(size_t part, size_t kind) { return ROUTED + 4 * part + kind; }
     bool is_given(size_t part, size_t kind) const { return get_input_shape(input_of(part, kind)).size() > 1; }
 
@@ -118,8 +124,8 @@ private:
         weight.is_signed = is_signed;
         weight.half_scales = scales == ov::element::f16;
         weight.table = m_table && weight.bits == 4 ? BL_E2M1 : BL_LINEAR;
-        const size_t numbers = shape[0] * shape[1] * shape[2];
-        NODE_VALIDATION_CHECK(this, ov::shape_size(get_input_shape(input_of(part, SCALES))) == numbers, "scales");
+        NODE_VALIDATION_CHECK(this, has_axes(get_input_shape(input_of(part, SCALES)), {shape[0], shape[1], shape[2]}),
+                              "scales");
         if (is_given(part, ZEROS)) weight.zeros = zeros_of(part, shape, weight);
         const bl_format format = weight.widest();
         const char* problem = bl_check(&format, weight.n, weight.k);
@@ -129,18 +135,19 @@ private:
 
     // `codes` is the shape of the codes, with four axes.
     Zeros zeros_of(size_t part, const ov::Shape& codes, const StoredWeight& weight) const {
-        const size_t bytes = ov::shape_size(get_input_shape(input_of(part, ZEROS)));
+        const ov::Shape shape = get_input_shape(input_of(part, ZEROS));
         const ov::element::Type type = get_input_element_type(input_of(part, ZEROS));
-        const size_t numbers = codes[0] * codes[1] * codes[2], bits = codes[2] * size_t(weight.bits);
+        const size_t bits = codes[2] * size_t(weight.bits);
+        const bool is_by_scale = has_axes(shape, {codes[0], codes[1], codes[2]});
         if (type == ov::element::f32) {
-            NODE_VALIDATION_CHECK(this, bytes == numbers && !weight.half_scales, "zeros");
+            NODE_VALIDATION_CHECK(this, is_by_scale && !weight.half_scales, "zeros");
             return Zeros::FLOATS;
         }
         NODE_VALIDATION_CHECK(this, type == get_input_element_type(input_of(part, CODES)), "zeros of ", type);
         NODE_VALIDATION_CHECK(this, codes[1] * bits % 8 == 0, "zeros of an expert are no whole bytes");
         const bool are_packed = type.bitwidth() == 8 && weight.bits < 8;  // rows are whole bytes then
-        NODE_VALIDATION_CHECK(this, are_packed ? bits % 8 == 0 && bytes * 8 == codes[0] * codes[1] * bits : bytes == numbers,
-                              "zeros");
+        NODE_VALIDATION_CHECK(
+            this, are_packed ? bits % 8 == 0 && has_axes(shape, {codes[0], codes[1], bits / 8}) : is_by_scale, "zeros");
         return Zeros::INTEGERS;
     }
 

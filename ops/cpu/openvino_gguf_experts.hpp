@@ -32,20 +32,9 @@ public:
 
     void validate_and_infer_types() override {
         NODE_VALIDATION_CHECK(this, get_input_size() == ROUTED + PARTS, get_input_size(), " inputs");
-        NODE_VALIDATION_CHECK(this, m_experts > 0, m_experts, " experts");
-        const Sizes all = sizes();
-        for (size_t part = 0; part < all.parts(); part++) {
-            const GgufPlace& place = m_places[part];
-            NODE_VALIDATION_CHECK(this, place.is_known(), "type is ", place.type);
-            const GgufWeight weight = place.weight();
-            const bl_format format = place.format();
-            NODE_VALIDATION_CHECK(this, weight.n() == all.experts * all.rows(part) && size_t(place.k) == all.columns(part),
-                                  NAMES[part], "has ", weight.n(), " rows of ", place.k);
-            const char* problem = bl_check(&format, all.rows(part), all.columns(part));
-            NODE_VALIDATION_CHECK(this, !problem, problem ? problem : "");
-            has_bias(ROUTED + part, all.experts, all.rows(part));
-        }
-        infer_mixed(all);
+        if (!m_is_checked) check_weights();
+        m_is_checked = true;
+        infer_mixed(sizes());
     }
 
     std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override {
@@ -61,14 +50,14 @@ public:
     bool visit_attributes(ov::AttributeVisitor& visitor) override {
         visit_settings(visitor);
         visitor.on_attribute("experts", m_experts);
-        for (size_t part = 0; part < PARTS; part++) m_places[part].visit(visitor, NAMES[part]);
+        for (size_t part = 0; part < PARTS; part++) place_of(part).visit(visitor, NAMES[part]);
         return true;
     }
 
 protected:
     Sizes sizes() const override {
-        const size_t width = size_t(m_places[UP].k), inner = size_t(m_places[DOWN].k);
-        return {size_t(m_experts), width, inner, m_places[GATE].k > 0};
+        const size_t width = size_t(place_of(UP).k), inner = size_t(place_of(DOWN).k);
+        return {size_t(m_experts), width, inner, place_of(GATE).k > 0};
     }
 
     void prepare(const ov::TensorVector& inputs, const std::vector<bl_expert_rows>& list) const override {
@@ -99,6 +88,24 @@ private:
 
     using Memory = std::vector<std::shared_ptr<void>>;
 
+    void check_weights() const {
+        NODE_VALIDATION_CHECK(this, m_experts > 0, m_experts, " experts");
+        const Sizes all = sizes();
+        for (size_t part = 0; part < all.parts(); part++) {
+            const GgufPlace& place = place_of(part);
+            NODE_VALIDATION_CHECK(this, place.is_known(), "type is ", place.type);
+            const GgufWeight weight = place.weight();
+            const bl_format format = place.format();
+            NODE_VALIDATION_CHECK(this, weight.n() == all.experts * all.rows(part) && size_t(place.k) == all.columns(part),
+                                  NAMES[part], "has ", weight.n(), " rows of ", place.k);
+            const char* problem = bl_check(&format, all.rows(part), all.columns(part));
+            NODE_VALIDATION_CHECK(this, !problem, problem ? problem : "");
+            has_bias(ROUTED + part, all.experts, all.rows(part));
+        }
+    }
+
+    GgufPlace& place_of(size_t part) const { return (*m_places)[part]; }
+
     // What all copies of a node share that a device makes; `held` and `weights` are by expert.
     struct PackedExperts {
         std::mutex mutex;
@@ -122,9 +129,9 @@ private:
     void pack(const Sizes& all, const std::vector<size_t>& experts) const {
         std::vector<Memory> taken(experts.size());
         for (size_t part = 0; part < all.parts(); part++) {
-            const GgufWeight weight = m_places[part].weight();
-            const SourceFile file = m_places[part].open();
-            const bl_format format = m_places[part].format();
+            const GgufWeight weight = place_of(part).weight();
+            const SourceFile file = place_of(part).open();
+            const bl_format format = place_of(part).format();
             const size_t n = all.rows(part), blocks = (n + CHANNELS - 1) / CHANNELS;
             for (Memory& each : taken) each.push_back(HugePages::take(bl_packed_bytes(&format, n, all.columns(part))));
             in_parallel(experts.size() * blocks, [&](size_t begin, size_t end) {
@@ -141,14 +148,14 @@ private:
 
     void keep(size_t expert, Memory& taken) const {
         for (size_t part = 0; part < taken.size(); part++)
-            m_packed->weights[part][expert] = {m_places[part].format(), taken[part].get()};
+            m_packed->weights[part][expert] = {place_of(part).format(), taken[part].get()};
         m_packed->held[expert].swap(taken);
         m_packed->has_some = true;
         m_packed->last = expert;
     }
 
     int64_t m_experts = 0;
-    std::array<GgufPlace, PARTS> m_places;
+    std::shared_ptr<std::array<GgufPlace, PARTS>> m_places = std::make_shared<std::array<GgufPlace, PARTS>>();
     std::shared_ptr<PackedExperts> m_packed = std::make_shared<PackedExperts>();
 };
 

@@ -86,7 +86,7 @@ protected:
         const char* problem = bl_check(&format, n, k);
         NODE_VALIDATION_CHECK(this, !problem, problem ? problem : "");
         check_parts(n);
-        NODE_VALIDATION_CHECK(this, !m_gated || rows == ov::element::f32, "a gate of ", rows);
+        check_gate();
         m_packed->n = n, m_packed->k = k;
         set_outputs(shape);
     }
@@ -98,6 +98,7 @@ protected:
         const ov::PartialShape& shape = get_input_partial_shape(0);
         const ov::Dimension inner = shape[shape.size() - 1];
         NODE_VALIDATION_CHECK(this, inner.is_static() && size_t(inner.get_length()) == columns(m_packed->k), inner);
+        check_gate();
         set_outputs(shape);
         return true;
     }
@@ -118,6 +119,11 @@ protected:
 
 private:
     size_t columns(size_t k) const { return m_gated ? 2 * k : k; }  // of x
+
+    void check_gate() const {
+        const ov::element::Type rows = get_input_element_type(0);
+        NODE_VALIDATION_CHECK(this, !m_gated || rows == ov::element::f32, "a gate of ", rows);
+    }
 
     void check_parts(size_t n) const {
         NODE_VALIDATION_CHECK(this, m_gated >= 0 && m_gated <= BL_CLAMPED, "no such activation");

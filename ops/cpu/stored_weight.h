@@ -39,7 +39,8 @@ inline float half_value(uint16_t half) {
 
 // Whether a number is a half but for the rounding of a quotient and a product.
 inline bool is_half(float value) {
-    return std::fabs(half_value(nearest_half(value)) - value) <= 0x1p-22f * std::fabs(value);
+    return std::fabs(value) < 65520.0f &&
+           std::fabs(half_value(nearest_half(value)) - value) <= 0x1p-22f * std::fabs(value);
 }
 
 // Writes numbers as an int8 each times a half for all of them; false where they are no such products.  The
@@ -142,7 +143,7 @@ private:
     bool has_halves(size_t begin, size_t end) const {
         for (size_t i = begin; i < end && !half_scales; i++) {
             const float scale = floats(scales)[i];
-            if (half_value(nearest_half(scale)) != scale) return false;
+            if (std::fabs(scale) >= 65520.0f || half_value(nearest_half(scale)) != scale) return false;
             if (zeros == Zeros::FLOATS && !is_half(minimum(i))) return false;
         }
         return true;
@@ -152,7 +153,7 @@ private:
     bool has_powers(size_t begin, size_t end) const {
         if (table != BL_E2M1 || half_scales) return false;
         for (size_t i = begin; i < end; i++)
-            if (bits_of(i) & 0x807fffff || !bits_of(i)) return false;
+            if (bits_of(i) & 0x807fffff || !bits_of(i) || bits_of(i) == 0x7f800000) return false;
         return true;
     }
 

@@ -43,7 +43,6 @@ class LiveBody:
             for line in lines
             if isinstance(line.node, HasDecoder) and isinstance(line.node.session, RoutesExperts)
         }
-        self._experts_s = dict.fromkeys(self._routing, 0.0)
         self._chains: dict[frozenset[str], frozenset[str]] = {}  # wanted lines → those that they need
         self._phases = {line.name: _phase(line.name) for line in engine.body}
         self.profile = StepProfile({self._phases[line.name]: line.type_name for line in engine.body})
@@ -81,19 +80,19 @@ class LiveBody:
         if self._preparing:
             mark("begin")
         for line in self.lines[len(self._drafting) :]:
+            routing = self._routing.get(line.name)
+            before_s = 0.0 if routing is None else routing.experts_s
             values[line.name] = line.node.run(**line.inputs(values))
-            if line.name in self._routing:
-                self._mark_experts(line.name)
+            if routing is not None:
+                self._mark_experts(routing.experts_s - before_s)
             mark(self._phases[line.name])
         self.weights.check()
         return values[self.lines[-1].name]
 
-    def _mark_experts(self, line: str) -> None:
+    def _mark_experts(self, seconds: float) -> None:
         """The time of a step's routed experts, where it is known, is a phase of its own."""
-        seconds = self._routing[line].experts_s - self._experts_s[line]
         if seconds > 0:
             self.profile.mark_part(EXPERTS, seconds)
-            self._experts_s[line] += seconds
 
     @property
     def num_draft_tokens(self) -> int:

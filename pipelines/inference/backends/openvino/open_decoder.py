@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import openvino as ov
+
 from pipelines.inference.backends.onnx.own_weights import with_own_weights
 from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.inference.backends.openvino.decoder.packing_news import packing_news
-from pipelines.inference.backends.openvino.model.inference_type import has_int8_sums
+from pipelines.inference.backends.openvino.model.inference_type import has_int8_sums, inference_type
 from pipelines.inference.backends.openvino.model.operator_library import LinearKernels, find_kernels
 from pipelines.inference.backends.openvino.paging.paged_attention import last_line
 from pipelines.inference.backends.openvino.paging.sparse_prefill import RetainedContext
@@ -30,8 +32,8 @@ def open_decoder(path: Path, line: DecoderSettings) -> OpenVINOSession:
             if line.prepared is None:
                 return OpenVINOSession(path, settings)
             return open_prepared(path, settings, line.prepared)
-    except RuntimeError as error:  # of the first step, which may read another file than the model's own
-        raise ModelError(f"{path}: its first step fails: {last_line(error)}") from error
+    except RuntimeError as error:  # of OpenVINO, or of the first step, which may read another file
+        raise ModelError(f"{path} cannot be opened: {last_line(error)}") from error
 
 
 def settings_of(settings: DecoderSettings) -> OpenVINOSettings:
@@ -57,10 +59,14 @@ def _kernels(settings: DecoderSettings) -> LinearKernels | None:
     """Braid's own kernels, where they fit the line; on the CPU alone, since no other device runs them.
 
     Two levels of int8 stand in for float32 where the line asks for nothing; one where OpenVINO would round
-    activations in groups of 32 too.  Who asks for f32 or other groups gets OpenVINO's own sums.
+    activations in groups of 32 too.  Who asks for f32 or other groups gets OpenVINO's own sums, and so does
+    who asks for f16 where the processor computes in it: then OpenVINO rewrites graphs, and operators that
+    need float32 do not fit any more.
     """
     asks_for_others = settings.precision == "f32" or settings.activation_group not in (None, KERNEL_GROUP)
     if settings.device != "cpu" or asks_for_others:
+        return None
+    if settings.precision == "f16" and inference_type("f16") == ov.Type.f16:
         return None
     rounds = settings.activation_group is not None or (settings.precision is not None and has_int8_sums())
     return find_kernels(levels=1 if rounds else 2)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import openvino as ov
@@ -27,24 +25,16 @@ from pipelines.inference.backends.openvino.decoder.device_properties import (
     whole_cache,
 )
 from pipelines.inference.backends.openvino.decoder.embedded_tokens import RowInputs
+from pipelines.inference.backends.openvino.decoder.fixed_model import model_of_one_token
 from pipelines.inference.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
-from pipelines.inference.backends.openvino.decoder.step_requests import (
-    ONE_TOKEN,
-    FixedModel,
-    StepRequests,
-)
+from pipelines.inference.backends.openvino.decoder.step_requests import StepRequests
+from pipelines.inference.backends.openvino.decoder.warmup import WarmupSteps
 from pipelines.inference.backends.openvino.model.activation_groups import ROUNDING
 from pipelines.inference.backends.openvino.model.lm_head import LOGITS_INPUT
 from pipelines.inference.backends.openvino.model.mapped_files import release_pages_during
-from pipelines.inference.backends.openvino.paging.cross_attention_cache import (
-    CrossAttentionCache,
-    CrossAttentionModel,
-    as_blocks,
-)
-from pipelines.inference.backends.openvino.paging.cross_attention_inputs import CrossAttentionInputs
 from pipelines.inference.backends.openvino.paging.input_tables import TableLayout
 from pipelines.inference.backends.openvino.paging.kv_cache import OpenVINOCache, OpenVINOCacheLayout
-from pipelines.inference.backends.openvino.paging.paged_attention import STATE_INPUT, last_line
+from pipelines.inference.backends.openvino.paging.paged_attention import STATE_INPUT
 from pipelines.inference.backends.openvino.paging.sparse_prefill import without_middle
 from pipelines.inference.backends.openvino.paging.state_tables import NUM_SPARE, StateTables
 from pipelines.inference.backends.openvino.paging.step_inputs import (
@@ -53,33 +43,22 @@ from pipelines.inference.backends.openvino.paging.step_inputs import (
     rounded_up,
     step_inputs,
     warmup_inputs,
-    warmup_shapes,
 )
 from pipelines.inference.contracts.model_shape import ModelShape
 from pipelines.inference.contracts.routed_experts import ExpertRecord, RoutedShape
 from pipelines.inference.contracts.step import Step
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from pipelines.inference.backends.openvino.paging.cross_attention_cache import (
+        CrossAttentionCache,
+        CrossAttentionModel,
+    )
+    from pipelines.inference.backends.openvino.paging.cross_attention_inputs import CrossAttentionInputs
 
 NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
-NO_INPUTS: Mapping[str, NDArray[np.int64]] = MappingProxyType({})
-MAX_WARMUP_S = 0.5
-"""Upper limit in seconds of a warm-up step."""
-NUM_CHANGES = 3
-"""Shapes whose first step after another one is timed at warm-up."""
-TOKENS_PER_READ = 16
-"""Tokens of a wide step that take about as long as reading the weights once, i.e. as a step of one token."""
-
-
-def _fixable(read: ReadDecoder, settings: OpenVINOSettings, properties: dict[str, Any]) -> FixedModel | None:
-    """The decoder for steps of one token alone, where the kernels compute what has large weights: OpenVINO
-    would pack these once more.
-    """
-    has_states = any(STATE_INPUT.fullmatch(name) for port in read.model.inputs for name in port.get_names())
-    has_more_inputs = read.linears or read.embedded.embeds_size or read.frames is not None or has_states
-    if has_more_inputs or settings.headless or not read.block_linears.sums_rows_alike:
-        return None
-    return FixedModel(read.model, ONE_TOKEN, settings.device, properties, read.files)
+NO_INPUTS: Mapping[str, NDArray[Any]] = MappingProxyType({})
+ENDED = object()
+"""What an iterator gives at its end, where None is one of its values."""
 
 
 class OpenVINOSession:
@@ -124,7 +103,7 @@ class OpenVINOSession:
         self._rows = RowInputs(read.embedded)
         if read.encoder_hidden_size or settings.headless:
             properties["KV_CACHE_PRECISION"] = whole_cache(settings)
-        self._fixing = _fixable(read, settings, own_properties)
+        self._later = model_of_one_token(read, settings, own_properties)
         with release_pages_during(self._files):
             compiled = compile_for(read.model, settings.device, properties)
             self._compiled: ov.CompiledModel | None = compiled
@@ -141,9 +120,8 @@ class OpenVINOSession:
             self.linears = read.linears
             self._adapters = AdapterInputs(read.linears, self._requests.give, dtype=read.adapter_dtype)
             self.first_step = digest(self._run_warmup(1, 1).tobytes())
-        self._shapes_to_warm: list[tuple[int, int]] = []
-        self.step_times_s: dict[int, float] = {}
-        self._changes_s: list[float] = []
+        self._taking: Iterator[None] | None = None  # a graph for steps of one token, text by text
+        self._warmup = WarmupSteps()
 
     def _shape_of(self, compiled: ov.CompiledModel, read: ReadDecoder) -> ModelShape:
         return ModelShape(
@@ -172,7 +150,7 @@ class OpenVINOSession:
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         self._max_tokens = max_tokens
         num_warm = min(max_sequences, NUM_SPARE) if self.shape.state_bytes else max_sequences
-        self._shapes_to_warm = warmup_shapes(max_tokens, num_warm)
+        self._warmup.plan(max_tokens, num_warm)
         return default_cache_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
@@ -190,6 +168,11 @@ class OpenVINOSession:
         self._cross_attention_cache: CrossAttentionCache | None = None
         self._frames: CrossAttentionInputs | None = None
         if frames is not None:
+            from pipelines.inference.backends.openvino.paging.cross_attention_cache import (
+                CrossAttentionCache,
+                as_blocks,
+            )
+
             compiled = compile_for(as_blocks(frames.model, self._layout), device, properties)
             encoder_hidden_size = self.shape.encoder_hidden_size
             self._cross_attention_cache = CrossAttentionCache(
@@ -204,6 +187,10 @@ class OpenVINOSession:
         self._requests.set_tables(memory.tensors)
         self._memory: OpenVINOCache | None = memory
         if self._cross_attention_cache is not None:
+            from pipelines.inference.backends.openvino.paging.cross_attention_inputs import (
+                CrossAttentionInputs,
+            )
+
             self._frames = CrossAttentionInputs(self._cross_attention_cache, memory, num_blocks + 1)
         return memory
 
@@ -253,42 +240,46 @@ class OpenVINOSession:
     def warm(self) -> bool:
         """Run one more shape of steps, the first of which takes longer; return whether more are left."""
         assert self._memory is not None, "warm comes between allocate and close"
-        if self._fixing is not None:
-            self._fix_size(self._fixing)
+        if self._later is not None:
+            if self._later.is_ready():
+                assert self._requests is not None
+                self._taking = self._requests.take(self._later, self._texts_of_two_tokens())
+                self._later = None
             return True
-        if self._shapes_to_warm:
-            self._time_step(*self._shapes_to_warm.pop(0))
-        self._shapes_to_warm = [shape for shape in self._shapes_to_warm if self._is_short(*shape)]
-        if not self._shapes_to_warm:
+        if self._taking is not None:
+            if next(self._taking, ENDED) is ENDED:
+                self._taking = None
+            return True
+        is_more_left = self._warmup.run_next(self._run_warmup)
+        if not is_more_left:
             self._release_files()
-        return bool(self._shapes_to_warm)
+        return is_more_left
 
-    def _fix_size(self, later: FixedModel) -> None:
-        """Have steps of one size run by their own graph, where it gives the logits of that for any size."""
-        assert self._requests is not None
-        if not later.is_ready():
-            return
-        self._fixing = None
-        if later.compiled is None:
-            return
-        try:
-            expected = self._logits_of_one_token()
-            self._requests.add(later.size, later.compiled)
-            if all(map(np.array_equal, self._logits_of_one_token(), expected)):
-                return
-            log.info("steps of one token run by the graph of all steps, since one of their own gives others")
-        except RuntimeError as error:
-            log.info("steps of one token run by the graph of all steps: %s", last_line(error))
-        self._requests.remove(later.size)
+    @property
+    def step_times_s(self) -> Mapping[int, float]:
+        return self._warmup.step_times_s
 
-    def _logits_of_one_token(self) -> list[NDArray[np.float32]]:
-        """The logits of some tokens at some places of a text, each in a step of its own."""
-        ids = (np.array([token], np.int64) for token in (0, 1, self.shape.vocab_size // 2))
-        places = (np.array([place], np.int64) for place in (0, 3, self.shape.max_context - 1))
-        steps = (
-            {"input_ids": token, "position_ids": place} for token, place in zip(ids, places, strict=True)
-        )
-        return [self._run_warmup(1, 1, step).copy() for step in steps]
+    @property
+    def shape_change_s(self) -> float:
+        return self._warmup.shape_change_s
+
+    def _texts_of_two_tokens(self) -> Iterator[Callable[[], NDArray[np.float32]]]:
+        """Texts whose second token reads what the first has written, at some places."""
+        last = self.shape.max_context - 1
+        for token, place in ((0, 0), (1, 3), (self.shape.vocab_size // 2, last - 1)):
+            yield partial(self._run_two_tokens, token, place)
+
+    def _run_two_tokens(self, token: int, place: int) -> NDArray[np.float32]:
+        """The logits of the second of two tokens, each in a step of its own, in the spare block."""
+        first = {"input_ids": np.array([token]), "position_ids": np.array([place])}
+        self._run_warmup(1, 1, first)
+        second = {
+            "input_ids": np.array([token + 1]),
+            "position_ids": np.array([place + 1]),
+            "past_lens": np.array([1], np.int32),
+            "max_context_len": np.array(2, np.int32),
+        }
+        return self._run_warmup(1, 1, second).copy()
 
     def _release_files(self) -> None:
         """Release pages of weights: some processors want them packed anew for wide steps, and read them
@@ -297,42 +288,20 @@ class OpenVINOSession:
         for file in self._files:
             file.release_pages()
 
-    def _is_short(self, num_seqs: int, num_tokens: int) -> bool:
-        """Whether such a step is short enough that a new request does not wait long for its end."""
-        return num_seqs * num_tokens * self.step_times_s.get(1, 0) < MAX_WARMUP_S * TOKENS_PER_READ
-
-    def _time_step(self, num_seqs: int, num_tokens: int) -> None:
-        """Run a shape twice: the first step of a shape is slow, the time of the second is stored."""
-        self._run_warmup(num_seqs, num_tokens)
-        if num_tokens == 1:
-            same_s = self.step_times_s[num_seqs] = self._timed(num_seqs)
-            if 1 < num_seqs <= NUM_CHANGES + 1:
-                self._run_warmup(1, 2)  # not (1, 1), which may run by a graph of its own
-                self._changes_s.append(self._timed(num_seqs) - same_s)
-
-    @property
-    def shape_change_s(self) -> float:
-        return max(0.0, statistics.median(self._changes_s)) if self._changes_s else 0.0
-
-    def _timed(self, num_seqs: int) -> float:
-        start_s = perf_counter()
-        self._run_warmup(num_seqs, 1)
-        return perf_counter() - start_s
-
     def _run_warmup(
-        self, num_seqs: int, num_tokens: int, others: Mapping[str, NDArray[np.int64]] = NO_INPUTS
+        self, num_seqs: int, num_tokens: int, others: Mapping[str, NDArray[Any]] = NO_INPUTS
     ) -> NDArray[np.float32]:
         """Run a warm-up step in the spare block; return its logits, which the next step overwrites.
 
         `others`: inputs in place of those of such a step.
         """
         inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.shape.block_tokens)
-        inputs |= self._rows.none | self._adapters.none() | dict(others)
+        inputs |= self._rows.none | self._adapters.none()
         if self._frames is not None:
             inputs = inputs | self._frames.warmup_inputs(num_seqs * num_tokens)
         if self.shape.state_bytes:
             inputs = inputs | self._states.warmup_inputs(num_seqs)
-        return self._infer(inputs)
+        return self._infer(inputs | dict(others))
 
     def read_block(self, block: int) -> NDArray[np.uint8]:
         assert self._memory is not None, "blocks are there between allocate and close"
@@ -370,8 +339,8 @@ class OpenVINOSession:
         """Free the model and the cache; the properties stay.  A second call has no effect."""
         self._requests = self._compiled = self._memory = self._cross_attention_cache = self._frames = None
         self._adapters = AdapterInputs({}, lambda name, array: None)
-        if self._fixing is not None:
-            self._fixing.drop()
-        self._fixing = None
+        if self._later is not None:
+            self._later.drop()
+        self._later = self._taking = None
         self._states = StateTables(self._state_layout, 0)
         self._files = []  # which the compiled model was reading

@@ -34,17 +34,19 @@ class ExpertLayers:
 
     def facts(self, path: Path, compiled: ov.CompiledModel, kernels: str) -> dict[str, str]:
         """What logs and the status page say of the decoder at `path`; `kernels` names the kernels."""
-        if self.num_tiled:
-            return {"experts": self._tiled(path, compiled)}
-        if not self.count:
-            return {}
+        parts = [self._tiled(path, compiled)] if self.num_tiled else []
+        if self.count:
+            parts.insert(0, self._layers(path, compiled, kernels))
+        return {"experts": "; ".join(parts)} if parts else {}
+
+    def _layers(self, path: Path, compiled: ov.CompiledModel, kernels: str) -> str:
         unpacked = self.num_unpacked(compiled)
         if unpacked:
             log.warning("%s: OpenVINO computes with %d weights of experts as floats", path, unpacked)
         if self.by_kernels:
-            return {"experts": f"{self.by_kernels} of {self.count} layers by {kernels}"}
+            return f"{self.by_kernels} of {self.count} layers by {kernels}"
         suffix = f", {unpacked} of them unpacked" if unpacked else ""
-        return {"experts": f"{self.count} layers, a linear layer for each expert{suffix}"}
+        return f"{self.count} layers, a linear layer for each expert{suffix}"
 
     def _tiled(self, path: Path, compiled: ov.CompiledModel) -> str:
         from pipelines.inference.backends.openvino.decoder.tiled_experts import (

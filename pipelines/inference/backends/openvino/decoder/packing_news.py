@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipelines.base.periodic import repeated_during
@@ -21,7 +21,9 @@ NEWS_S = 5.0
 @contextmanager
 def packing_news(path: Path, kernels: LinearKernels | None) -> Iterator[None]:
     """Log every few seconds of the block how much of the file of a model.onnx the kernels have packed."""
-    source = None if kernels is None else GgufSource.read(path.parent)
+    source = None
+    with suppress(OSError, ValueError, TypeError):  # to open the model will say what is wrong with it
+        source = GgufSource.read(path.parent)
     if kernels is None or source is None:
         yield
         return

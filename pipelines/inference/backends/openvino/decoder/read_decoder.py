@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import openvino as ov
@@ -17,7 +17,6 @@ from pipelines.inference.backends.model_config import read_config, read_max_cont
 from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.inference.backends.openvino.decoder.embedded_tokens import Embedded, embed_tokens
 from pipelines.inference.backends.openvino.decoder.expert_layers import ExpertLayers
-from pipelines.inference.backends.openvino.decoder.lora_embeddings import add_lora_embeddings
 from pipelines.inference.backends.openvino.model.activation_groups import check_group
 from pipelines.inference.backends.openvino.model.block_linears import (
     BlockLinears,
@@ -34,7 +33,6 @@ from pipelines.inference.backends.openvino.model.lm_head import (
 from pipelines.inference.backends.openvino.model.lora_linears import add_lora, narrow_adapters
 from pipelines.inference.backends.openvino.model.mapped_files import MappedFile
 from pipelines.inference.backends.openvino.model.operator_library import LinearKernels
-from pipelines.inference.backends.openvino.paging.cross_attention_cache import CrossAttentionModel
 from pipelines.inference.backends.openvino.paging.paged_attention import (
     STATE_INPUT,
     read_paged,
@@ -43,6 +41,9 @@ from pipelines.inference.backends.openvino.paging.paged_attention import (
 from pipelines.inference.backends.openvino.paging.sparse_prefill import check_retained
 from pipelines.inference.contracts.device_errors import ModelError
 from pipelines.inference.contracts.routed_experts import RoutedShape
+
+if TYPE_CHECKING:
+    from pipelines.inference.backends.openvino.paging.cross_attention_cache import CrossAttentionModel
 
 NO_LINEARS: Mapping[str, LinearShape] = MappingProxyType({})
 
@@ -144,6 +145,8 @@ def _of_openvino(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
         leave_out_head(model)
     embedded = embed_tokens(model, path.parent)
     if targets is not None and not headless:
+        from pipelines.inference.backends.openvino.decoder.lora_embeddings import add_lora_embeddings
+
         linears |= add_lora_embeddings(model, targets)
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
@@ -160,8 +163,8 @@ def _experts_of(model: ov.Model, kernels: LinearKernels | None) -> ExpertLayers:
     if not num_tiled or kernels is None:
         return ExpertLayers(num_tiled=num_tiled)
     from pipelines.inference.backends.openvino.decoder.routed_tiles import (
-        route_tiles,
-    )  # few models have tiles
+        route_tiles,  # few models have tiles
+    )
 
     by_kernels = route_tiles(model, kernels)
     return ExpertLayers(by_kernels=by_kernels, num_tiled=count_tiled(model))

@@ -19,6 +19,7 @@ from pipelines.inference.backends.openvino.model.fused_linears import (
     fuse_linears,
     with_attributes,
 )
+from pipelines.inference.backends.openvino.model.graph_matching import source_of
 from pipelines.inference.backends.openvino.model.lora_linears import has_weight
 from pipelines.inference.backends.openvino.model.operator_library import LinearKernels, OperatorLibrary
 from pipelines.inference.backends.openvino.model.row_sums import sum_rows_alike
@@ -88,8 +89,8 @@ def use_block_linears(model: ov.Model, kernels: LinearKernels, head: Sequence[ov
     fuse_linears(model, kernels.library)
     if any(node.get_type_name() in ROUTED for node in model.get_ops()):
         from pipelines.inference.backends.openvino.model.fused_routers import (
-            fuse_routers,
-        )  # not for other models
+            fuse_routers,  # not for other models
+        )
 
         fuse_routers(model, kernels.library)
     model.validate_nodes_and_infer_types()
@@ -140,10 +141,10 @@ def _replace(node: ov.Node, weight: _Weight, library: OperatorLibrary, levels: i
 def _weight(node: ov.Node) -> _Weight | None:
     """The weight of a linear layer, where its codes are of few bits and lie as the kernels need them."""
     attributes = node.get_attributes()
-    is_rounded = node.input_value(0).get_node().get_type_name() == "FakeQuantize"
+    is_rounded = source_of(node.input_value(0), "Convert", "Reshape").get_type_name() == "FakeQuantize"
     if is_rounded or attributes["transpose_a"] or not attributes["transpose_b"]:
         return None
-    product = _source(node.input_value(1), "Convert", "Reshape")
+    product = source_of(node.input_value(1), "Convert", "Reshape")
     if product.get_type_name() != "Multiply":
         return None
     shifted, scales = (product.input_value(number).get_node() for number in (0, 1))
@@ -153,17 +154,9 @@ def _weight(node: ov.Node) -> _Weight | None:
     return _checked(_constant(shifted), _constant(scales), None if zeros is None else _constant(zeros))
 
 
-def _source(value: ov.Output, *between: str) -> ov.Node:
-    """The node that makes a value, behind nodes of the types `between`."""
-    node = value.get_node()
-    while node.get_type_name() in between:
-        node = node.input_value(0).get_node()
-    return node
-
-
 def _constant(node: ov.Node) -> ov.Node:
     """The constant that a node gives in another type or shape, or the node that is in its place."""
-    return _source(node.output(0), "Convert", "Reshape")
+    return source_of(node.output(0), "Convert", "Reshape")
 
 
 def _checked(codes: ov.Node, scales: ov.Node, zeros: ov.Node | None) -> _Weight | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import openvino as ov
 
+from pipelines.inference.backends.openvino.model.graph_matching import scalar_of
 from pipelines.inference.backends.openvino.model.operator_library import OperatorLibrary
 
 BLOCK_LINEAR = "BlockLinear"
@@ -48,7 +49,10 @@ def _fuse_gate(node: ov.Node, library: OperatorLibrary) -> None:
         gate = _gate(product.input_value(number))
         if gate is not None and _are_halves(gate[1], product.input_value(1 - number)):
             kind, half = gate
-            fused = with_attributes(node, half.get_node().input_value(0), library, gated=kind)
+            try:
+                fused = with_attributes(node, half.get_node().input_value(0), library, gated=kind)
+            except RuntimeError:  # sizes that the operator does not take so
+                return
             node.output(0).replace(fused.output(0))
             return
 
@@ -61,8 +65,8 @@ def _gate(activated: ov.Output) -> tuple[int, ov.Output] | None:
         return None
     if kind == "Swish" and _is_silu(node) and _has_one_reader(value):
         return SILU, value
-    if kind == "Gelu" and node.get_attributes()["approximation_mode"] == "TANH" and _has_one_reader(value):
-        return GELU_TANH, value
+    if kind == "Gelu" and node.get_attributes().get("approximation_mode") == "TANH":  # older ones have none
+        return (GELU_TANH, value) if _has_one_reader(value) else None
     if kind == "Multiply":
         for first, second in ((0, 1), (1, 0)):
             value, sigmoid = node.input_value(first), node.input_value(second).get_node()
@@ -76,8 +80,7 @@ def _is_silu(swish: ov.Node) -> bool:
     """Whether what it multiplies by before the sigmoid, if anything, is 1."""
     if swish.get_input_size() == 1:
         return True
-    beta = swish.input_value(1).get_node()
-    return beta.get_type_name() == "Constant" and float(beta.get_data().item()) == 1
+    return scalar_of(swish.input_value(1)) == 1
 
 
 def _are_halves(gate: ov.Output, other: ov.Output) -> bool:
@@ -98,13 +101,18 @@ def _fuse_split(split: ov.Node, library: OperatorLibrary) -> None:
         return
     if any(size % BLOCK_CHANNELS for size in sizes[:-1]) or node.get_output_size() != 1:
         return
-    fused = with_attributes(node, node.input_value(0), library, parts=sizes)
+    try:
+        fused = with_attributes(node, node.input_value(0), library, parts=sizes)
+    except RuntimeError:  # an output without numbers
+        return
     for number in range(len(sizes)):
         split.output(number).replace(fused.output(number))
 
 
 def _sizes(split: ov.Node) -> list[int]:
     """How many numbers each output has along the last axis; none where they are not known."""
+    if split.get_output_partial_shape(0).rank.is_dynamic:
+        return []
     last = len(split.get_output_partial_shape(0)) - 1
     axis = split.input_value(1).get_node()
     if axis.get_type_name() != "Constant" or int(axis.get_data().item()) not in (last, -1):

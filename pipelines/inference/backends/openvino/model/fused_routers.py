@@ -85,6 +85,9 @@ def _weight(outputs: ov.Output, rows: ov.Output, experts: int) -> ov.Output | No
 
 def _find_router(node: ov.Node) -> _FoundRouter | None:
     top = source_of(node.input_value(CHOSEN), "Convert")
+    values = (*node.input_values()[: WEIGHTS + 1], *top.outputs())
+    if any(value.get_partial_shape().rank.is_dynamic for value in values):
+        return None
     if top.get_type_name() != "TopK" or not _is_best(top) or not _are_places(node.input_value(CHOSEN)):
         return None
     weights, attributes = _weighting(node.input_value(WEIGHTS))

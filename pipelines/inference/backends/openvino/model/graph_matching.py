@@ -32,7 +32,7 @@ def numbers_of(value: ov.Output) -> NDArray[np.float32] | None:
 
 
 def scalar_of(value: ov.Output) -> float | None:
-    """The number of a constant that has one."""
+    """The number of a constant with a single one; None for other values."""
     numbers = numbers_of(value)
     return float(numbers.item()) if numbers is not None and numbers.size == 1 else None
 

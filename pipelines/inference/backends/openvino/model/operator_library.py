@@ -18,13 +18,15 @@ from pipelines.inference.backends import cpu_kernels
 from pipelines.inference.backends.cpu_kernels import kernel_library
 
 log = logging.getLogger(__name__)
+_libraries: dict[Path, OperatorLibrary] = {}  # that this process has loaded
 
 
 @dataclass(frozen=True)
 class OperatorLibrary:
     """A library that OpenVINO has loaded.
 
-    `digest`: of its bytes.  `instructions`: the set that its kernels use on this processor, as avx512vnni.
+    `digest`: of its bytes.  `instructions`: the set that its kernels use on this processor, as avx512vnni;
+    "none" where the processor has none of theirs.
     """
 
     path: Path
@@ -64,25 +66,37 @@ class LinearKernels:
 def find_kernels(levels: int) -> LinearKernels | None:
     """The kernels of this process; None without a library that loads and a processor that it is for."""
     path = kernel_library("openvino")
-    library = None if path is None else _loaded(path)
-    return None if library is None else LinearKernels(library, levels)
+    if path is None:
+        return None
+    if path not in _libraries:
+        loaded = _load(path)
+        if loaded is None:
+            return None
+        _libraries[path] = loaded
+    library = _libraries[path]
+    return None if library.instructions == "none" else LinearKernels(library, levels)
 
 
 @cache
-def _loaded(path: Path) -> OperatorLibrary | None:
+def _report(path: Path, problem: str) -> None:
+    """Log it once."""
+    log.warning("%s cannot be loaded, linear layers are OpenVINO's: %s", path, problem)
+
+
+def _load(path: Path) -> OperatorLibrary | None:
+    """None for one that cannot be loaded now."""
     try:
         ov.Core().add_extension(str(path))
         library = ctypes.CDLL(str(path))
         read, pack_few = library.bl_isa, library.braid_pack_few
         library_digest = digest(path.read_bytes(), num_bytes=4)
     except (RuntimeError, OSError, AttributeError) as error:
-        log.warning("%s cannot be loaded, linear layers are OpenVINO's: %s", path, error)
+        _report(path, str(error))
         return None
     if cpu_kernels.tries_models:
         pack_few(1)
     read.restype = ctypes.c_char_p
-    instructions = read().decode()
-    return None if instructions == "none" else OperatorLibrary(path, library_digest, instructions)
+    return OperatorLibrary(path, library_digest, read().decode())
 
 
 @cache

@@ -59,14 +59,21 @@ def _replace(node: ov.Node, library: OperatorLibrary) -> bool:
     if attributes is None:
         return False
     inputs = list(node.input_values())
-    for number in kind.tokens:
-        inputs[number] = ops.convert(inputs[number], "f32").output(0)
+    for number, value in enumerate(inputs):
+        if number in kind.tokens or (number != kind.states and _is_narrow(value)):
+            inputs[number] = ops.convert(value, "f32").output(0)
     operator = library.node(kind.operator, inputs, attributes)
     before = [inputs[number].get_node() for number in (*kind.tokens, kind.states)]
     use_float32([operator, *before], rounds=False)
     operator.set_friendly_name(node.get_friendly_name())
     node.output(0).replace(ops.convert(operator, node.output(0).get_element_type()).output(0))
     return True
+
+
+def _is_narrow(value: ov.Output) -> bool:
+    """Whether a value has floats of another type than the kernels read, as the constants of some IRs have."""
+    element = value.get_element_type()
+    return bool(element.is_real() and element != ov.Type.f32)
 
 
 def _attributes(node: ov.Node) -> dict[str, Any] | None:

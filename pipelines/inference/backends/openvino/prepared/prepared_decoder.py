@@ -12,6 +12,7 @@ import glob
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ log = logging.getLogger(__name__)
 GRAPH, CONSTANTS = "graph.xml", "constants.bin"
 REFUSED = "refused"
 """Fact of an entry without files: what was stored of this model did not give what the model gives."""
+AGAIN = "again"
+"""Fact of an entry: whether it was made in the place of one that could not be read."""
 MAKES_GRAPHS = ("pipelines.inference.backends", "pipelines.onnx_format", "pipelines.inference.contracts")
 """Modules that decide what graph is made of a model."""
 FUSED_NAMES = "fused_names"
@@ -56,22 +59,21 @@ def open_prepared(path: Path, settings: OpenVINOSettings, store: PreparedModels)
     """A session from what is stored of the model, or else from its files, and then that is stored.
 
     A stored graph is used only if its first step gives the very logits that were computed without it; else
-    it would not the next time either, so that is noted instead.  Raises `ModelError`.
+    it would not the next time either, so that is noted instead.  To store it may fail: the model is served
+    then as it is.  Raises `ModelError`.
     """
     if not path.is_file() or not sys.platform.startswith("linux"):
         return OpenVINOSession(path, settings)
     name = _name(path, settings)
     entry = store.read(name)
-    is_refused = entry is not None and REFUSED in entry.facts
-    if entry is not None and not is_refused:
+    noted = {} if entry is None else entry.facts
+    if entry is not None and REFUSED not in noted:
         session = _from_entry(entry, path, settings)
-        if session is not None:
+        if session is not None and session.first_step == noted["first_step"]:
             return session
-        store.remove(name, "does not give what its model gives; from now on the model's own files are read")
-        store.store(name, {REFUSED: True}, {})
-        is_refused = True
+        noted = _note_failure(name, noted, session, store)
     read = read_decoder(path, settings)
-    weights = None if is_refused else _weights_beside(path, read)
+    weights = None if REFUSED in noted else _weights_beside(path, read)
     if weights is None or (path.suffix == ".onnx" and _has_halves(read)):
         log.debug("%s: its graph is not stored: it was refused, or for the files or types of weights", path)
         return OpenVINOSession(path, settings, read)
@@ -84,9 +86,29 @@ def open_prepared(path: Path, settings: OpenVINOSettings, store: PreparedModels)
             facts, files = _stored(session, read, notes, export, store.max_bytes)
         except NotStored as reason:
             log.debug("%s: its graph is not stored: %s", path, reason)
+        except (OSError, LookupError, ElementTree.ParseError) as error:  # the model is open, and served
+            log.warning("%s: its graph is not stored: %s: %s", path, type(error).__name__, error)
         else:
-            store.store(name, facts, files)
+            store.store(name, facts | {AGAIN: AGAIN in noted}, files)
     return session
+
+
+def _note_failure(
+    name: str, noted: Mapping[str, Any], session: OpenVINOSession | None, store: PreparedModels
+) -> dict[str, Any]:
+    """Remove an entry that gave a session with other logits, or none; return what is known from now on.
+
+    One that cannot be read, perhaps for lack of memory, is made again once.
+    """
+    if session is None and not noted.get(AGAIN):
+        store.remove(name, "cannot be read, and is made again")
+        return {AGAIN: True}
+    if session is not None:
+        session.close()
+    how = "cannot be read" if session is None else "does not give what its model gives"
+    store.remove(name, f"{how}; from now on the model's own files are read")
+    store.store(name, {REFUSED: True}, {})
+    return {REFUSED: True}
 
 
 def _name(path: Path, settings: OpenVINOSettings) -> str:
@@ -140,16 +162,12 @@ def _is_looked_up(node: ov.Node) -> bool:
 
 
 def _from_entry(entry: Entry, path: Path, settings: OpenVINOSettings) -> OpenVINOSession | None:
-    """None where the entry cannot be read or computes something else."""
+    """None where the entry cannot be read, perhaps for lack of memory."""
     try:
-        session = OpenVINOSession(path, settings, _read(entry, path, settings.kernels))
+        return OpenVINOSession(path, settings, _read(entry, path, settings.kernels))
     except (ModelError, RuntimeError, OSError, LookupError) as error:
         log.warning("%s cannot be read: %s", entry.folder, error)
         return None
-    if session.first_step == entry.facts["first_step"]:
-        return session
-    session.close()
-    return None
 
 
 def _read(entry: Entry, path: Path, kernels: LinearKernels | None) -> ReadDecoder:
@@ -177,7 +195,10 @@ def _stored(
     export: GraphExport,
     max_bytes: int,
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The facts and files of an entry.  Raises NotStored."""
+    """The facts and files of an entry.
+
+    Raises NotStored; OSError, LookupError and ParseError for an export that is not whole.
+    """
     (file,) = read.files
     exported = export.read()
     root = ElementTree.fromstring(exported.graph)

@@ -94,6 +94,28 @@ def test_what_openvino_computes_for_every_token_is_named(form, said, caplog):
     assert ("braid export" in caplog.text) == (form == "unknown")
 
 
+def test_layers_of_the_kernels_are_named_beside_those_of_openvino():
+    model = mixture(FORMS["known"])
+    compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    facts = ExpertLayers(by_kernels=47, num_tiled=3).facts(Path("model.xml"), compiled, "braid kernels")
+    assert facts["experts"] == "47 of 47 layers by braid kernels; 3 weights, routed by OpenVINO"
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (EXPERTS, 1)])
+def test_scales_of_columns_are_left_to_openvino_too(kernels, shape):
+    """A layer as wide inside as outside, so that there are as many columns as rows."""
+
+    def by_column(experts, rows, columns):
+        codes = ops.convert(
+            ops.constant(RNG.integers(0, 255, (experts, rows, columns)).astype(np.uint8)), "f32"
+        )
+        scales = RNG.uniform(0.005, 0.02, (*shape, columns)).astype(np.float32)
+        return ops.multiply(ops.subtract(codes, ops.constant(np.float32(128))), ops.constant(scales))
+
+    model = mixture(ops.swish, by_column)
+    assert route_tiles(model, kernels(2)) == 0
+
+
 WEIGHTS = {"u8": weight, "u4": packed("u4", 32), "i4": packed("i4", 16)}
 
 

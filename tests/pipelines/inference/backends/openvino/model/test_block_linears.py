@@ -9,6 +9,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
+from pipelines.inference.backends.openvino.model import operator_library
 from pipelines.inference.backends.openvino.model.block_linears import use_block_linears
 from pipelines.inference.backends.openvino.model.operator_library import find_kernels
 from pipelines.inference.backends.openvino.open_decoder import settings_of
@@ -266,3 +267,51 @@ def test_a_line_says_how_exact_linear_layers_are(kernels, line, levels):
 
 def test_without_kernels_a_line_means_what_it_did():
     assert settings_of(DecoderSettings()).kernels is None
+
+
+@pytest.mark.parametrize("shape", [(1, INNER), (INNER, 1)])
+def test_scales_of_columns_are_left_to_openvino(kernels, shape):
+    """As many of them as there are rows, too."""
+    rng, size = np.random.default_rng(3), (INNER, INNER)
+    codes = ops.convert(ops.constant(rng.integers(0, 255, size).astype(np.uint8)), "f32")
+    scales = rng.uniform(0.01, 0.5, shape).astype(np.float32)
+    zeros = ops.convert(ops.constant(np.full(1, 128, np.uint8)), "f32")
+    model = linear(ops.multiply(ops.subtract(codes, zeros), ops.constant(scales)))
+    expected = computed(model, some_rows()).copy()
+    assert use_block_linears(model, kernels(2)).count == int(shape[0] != 1)
+    np.testing.assert_allclose(computed(model, some_rows()), expected, atol=1e-2 * np.abs(expected).max())
+
+
+def test_a_scale_beyond_float16_is_kept(kernels):
+    """65,536 has the bits of infinity, were it a half; the others are halves."""
+    rng = np.random.default_rng(4)
+    codes = ops.convert(ops.constant(rng.integers(0, 255, (OUTER, INNER)).astype(np.uint8)), "f32")
+    scales = np.full((OUTER, 1), 0.5, np.float32)
+    scales[3] = 65536
+    model = linear(ops.multiply(ops.subtract(codes, np.float32(128)), ops.constant(scales)))
+    expected = computed(model, some_rows()).copy()
+    use_block_linears(model, kernels(2))
+    results = computed(model, some_rows())
+    assert np.isfinite(results).all()
+    np.testing.assert_allclose(results[:, 3], expected[:, 3], atol=1e-2 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("between", [lambda rows: rows, lambda rows: ops.reshape(rows, [-1, INNER], False)])
+def test_rows_that_a_model_rounds_itself_are_left_to_openvino(kernels, between):
+    rows = ops.parameter([-1, INNER], np.float32)
+    ends = [ops.constant(np.float32(end)) for end in (-4, 4, -4, 4)]
+    weight = Weight(*FORMS["gguf q4_0"]).output()
+    product = ops.matmul(between(ops.fake_quantize(rows, *ends, 256)), weight, False, True)
+    assert use_block_linears(ov.Model([product], [rows]), kernels(2)).count == 0
+
+
+def test_a_library_that_could_not_be_loaded_once_is_tried_again(kernels, monkeypatch):
+    monkeypatch.setattr(operator_library, "_libraries", {})
+    with monkeypatch.context() as patched:
+        patched.setattr(operator_library.ctypes, "CDLL", failing)
+        assert kernels(2) is None
+    assert kernels(2) is not None
+
+
+def failing(path):
+    raise OSError(24, "Too many open files")

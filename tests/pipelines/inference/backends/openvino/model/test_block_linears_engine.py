@@ -6,6 +6,7 @@ The weights are those of GGUF files, the cache is f32.  transformers computes th
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from threading import Event
 
 import numpy as np
@@ -19,7 +20,7 @@ from patience import PATIENCE_S
 from test_gguf_logits import SIZES
 
 from pipelines.gguf.convert import convert
-from pipelines.inference.backends.openvino.decoder import step_requests
+from pipelines.inference.backends.openvino.decoder import fixed_model
 from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.inference.backends.openvino.decoder.device_properties import compile_for
@@ -137,6 +138,9 @@ def test_steps_of_one_token_by_a_graph_of_their_own_give_the_same_logits(opened)
     session.close()
 
 
+ERRORS = {"raises": RuntimeError("no memory"), "ends otherwise": MemoryError()}
+
+
 def warm(session):
     """Warm it up to its end."""
     session.reserve(NUM_ROWS, NUM_ROWS)
@@ -145,18 +149,22 @@ def warm(session):
         pass
 
 
-@pytest.mark.parametrize("fault", ["raises", "differs"])
+@pytest.mark.parametrize("fault", ["raises", "differs", "reads no past", "ends otherwise"])
 def test_a_graph_of_their_own_that_fails_is_not_used(opened, monkeypatch, fault):
     def infer(self, inputs, run=StepRequest.infer):
-        run(self, inputs)
-        if self is not session._requests._any_size:
-            if fault == "raises":
-                raise RuntimeError("no memory")
+        if self is session._requests._any_size:
+            run(self, inputs)
+            return
+        if fault in ERRORS:
+            raise ERRORS[fault]
+        run(self, inputs if fault == "differs" else {**inputs, "past_lens": np.zeros(1, np.int32)})
+        if fault == "differs":
             self.request.get_output_tensor(0).data[:] += 1
 
     session, _ = opened(Type.Q4_1)
     monkeypatch.setattr(StepRequest, "infer", infer)
-    warm(session)
+    with pytest.raises(MemoryError) if fault == "ends otherwise" else nullcontext():
+        warm(session)
     assert session._requests._of_size == {}
     assert np.isfinite(session.run(step([7], 0, [0], [0]))).all()
     session.close()
@@ -171,12 +179,12 @@ def test_a_session_does_not_wait_for_that_graph_when_it_closes(opened, monkeypat
         return compile_for(*arguments)
 
     session, _ = opened(Type.Q4_1)
-    monkeypatch.setattr(step_requests, "compile_for", compiled)
+    monkeypatch.setattr(fixed_model, "compile_for", compiled)
     session.reserve(NUM_ROWS, NUM_ROWS)
     session.allocate(1)
     assert session.warm()
     assert begun.wait(PATIENCE_S)
-    fixing = session._fixing
+    fixing = session._later
     session.close()
     may_end.set()
     fixing._thread.join(PATIENCE_S)

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import openvino as ov
 import pytest
+from openvino import opset2
 from openvino import opset13 as ops
 
 from pipelines.inference.backends.openvino.model.block_linears import use_block_linears
@@ -70,6 +71,23 @@ def test_a_network_with_a_gate_is_two_nodes(kernels, activate):
     np.testing.assert_allclose(together, expected, atol=1e-4 * np.abs(expected).max())
     for count in (1, 16):
         np.testing.assert_array_equal(computed(model, some_rows()[:count])[0], together[:count])
+
+
+def old_gelu(gate):
+    return opset2.gelu(gate)
+
+
+def steeper_silu(gate):
+    return ops.swish(gate, ops.constant(np.float32(2)))
+
+
+@pytest.mark.parametrize("activate", [old_gelu, steeper_silu])
+def test_an_activation_of_another_form_is_left_to_openvino(kernels, activate):
+    expected = computed(network(activate), some_rows())[0]
+    model = network(activate)
+    use_block_linears(model, kernels(2))
+    assert {"Gelu", "Swish"} & {*kinds(model)}
+    np.testing.assert_allclose(computed(model, some_rows())[0], expected, atol=1e-4 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("given", [{"turned": True}, {"watched": True}])

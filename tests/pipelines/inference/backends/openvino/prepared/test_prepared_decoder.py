@@ -298,33 +298,51 @@ def test_a_torn_entry_is_made_again(llama, store, reads, caplog, file, harm):
     assert len(reads) == 2
 
 
-@pytest.mark.parametrize(
-    ("harm", "says"),
-    after(
-        1,
-        [
-            (lambda facts: facts | {"first_step": "0"}, "does not give what its model gives"),
-            (lambda facts: facts | {"notes": {}}, "cannot be read: .*k_head_size"),
-        ],
-    ),
-)
-def test_a_graph_that_computes_something_else_is_not_used(llama, store, reads, caplog, harm, says):
-    expected = logits(open_prepared(llama, SETTINGS[0], store))
+def change_facts(store, change):
+    """Change what the only entry says of its graph, and return its name."""
     (entry,) = store.folder.iterdir()
     stored = store.read(entry.name)
     files = {name: (entry / name).read_bytes() for name in (GRAPH, CONSTANTS)}
     shutil.rmtree(entry)
-    store.store(entry.name, harm(stored.facts), files)
+    store.store(entry.name, change(stored.facts), files)
+    return entry.name
+
+
+def test_a_graph_that_computes_something_else_is_not_used(llama, store, reads, caplog):
+    expected = logits(open_prepared(llama, SETTINGS[0], store))
+    name = change_facts(store, lambda facts: facts | {"first_step": "0"})
     with caplog.at_level(logging.WARNING):
         np.testing.assert_array_equal(logits(open_prepared(llama, SETTINGS[0], store)), expected)
     assert len(reads) == 2
-    assert re.search(says, caplog.text, re.DOTALL)
+    assert "does not give what its model gives" in caplog.text
     caplog.clear()
     for num_before in (2, 3):  # what was made again would be refused at each load again
         np.testing.assert_array_equal(logits(open_prepared(llama, SETTINGS[0], store)), expected)
         assert len(reads) == num_before + 1
     assert not caplog.text
-    assert not (store.folder / entry.name / GRAPH).exists()
+    assert not (store.folder / name / GRAPH).exists()
+
+
+def test_a_graph_that_cannot_be_read_is_made_again_once(llama, store, reads, caplog):
+    expected = logits(open_prepared(llama, SETTINGS[0], store))
+    for num_reads, after_it in ((2, 2), (3, 4)):
+        name = change_facts(store, lambda facts: facts | {"notes": {}})
+        np.testing.assert_array_equal(logits(open_prepared(llama, SETTINGS[0], store)), expected)
+        assert len(reads) == num_reads
+        open_prepared(llama, SETTINGS[0], store).close()
+        assert len(reads) == after_it
+    assert re.search("cannot be read: .*k_head_size", caplog.text, re.DOTALL)
+    assert not (store.folder / name / GRAPH).exists()
+
+
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), KeyError("Constant_1")])
+def test_a_model_whose_graph_cannot_be_stored_is_open_all_the_same(llama, store, monkeypatch, caplog, error):
+    def fails(*arguments):
+        raise error
+
+    monkeypatch.setattr(prepared_decoder.StoredConstants, "place", fails)
+    assert np.isfinite(logits(open_prepared(llama, SETTINGS[0], store))).all()
+    assert f"is not stored: {type(error).__name__}" in caplog.text
 
 
 def test_a_form_of_export_that_is_not_known_is_not_stored(llama, store, monkeypatch):
