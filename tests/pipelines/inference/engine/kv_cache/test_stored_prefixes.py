@@ -252,7 +252,7 @@ def test_reading_takes_a_part_of_each_step_while_others_go_on(start, monkeypatch
     rig = start()
     reuse(rig)
     after = restart(rig, start)
-    after.engine.cache.stored._read_s = 0.0  # a block in a step
+    monkeypatch.setattr(stored_prefixes, "READ_S", 0.0)  # a block in a step
     after.submit("other", [1, 2, 3], max_tokens=30)
     after.step()
     after.submit("third", [*SYSTEM, 7, 8, 9], max_tokens=6)
@@ -266,11 +266,11 @@ def test_reading_takes_a_part_of_each_step_while_others_go_on(start, monkeypatch
     after.run()
 
 
-def test_a_prompt_that_is_cancelled_while_it_is_read_owns_nothing(start):
+def test_a_prompt_that_is_cancelled_while_it_is_read_owns_nothing(start, monkeypatch):
     rig = start()
     reuse(rig)
     after = restart(rig, start)
-    after.engine.cache.stored._read_s = 0.0
+    monkeypatch.setattr(stored_prefixes, "READ_S", 0.0)
     after.submit("third", [*SYSTEM, 7, 8, 9], max_tokens=6)
     after.step()
     after.step()
@@ -348,11 +348,11 @@ class StoredLife(Life):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_happens_texts_are_those_of_a_model_alone(start, seed):
+def test_whatever_happens_texts_are_those_of_a_model_alone(start, seed, monkeypatch):
+    monkeypatch.setattr(stored_prefixes, "READ_S", 0.0 if seed % 2 else 1.0)
     num_read = 0
     for life_number in range(3):
         rig = start(num_slots=24, num_blocks=48)
-        rig.engine.cache.stored._read_s = 0.0 if seed % 2 else 1.0
         life = StoredLife(100 * seed + life_number, rig)
         num_read += life.run(12).prefix_blocks_read
         for (key, choice), text in rig.texts.items():
