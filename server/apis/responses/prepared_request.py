@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pipelines.base.errors import RequestError
+from pipelines.base.errors import ContextTooLong, RequestError
 from pipelines.requests.generation.chat import ChatRequest
 from pipelines.values.tasks import GenerationInput
 from pipelines.worker.call import Call
@@ -78,9 +78,15 @@ class PreparedRequest:
                 return generation
 
             def make_call() -> Call:
-                if translation.truncates:
+                if not translation.truncates:
+                    return made(translation.generation(most))
+                try:
                     return fitted_chat(chat, pipeline, shorter, made)
-                return made(translation.generation(most))
+                except ContextTooLong:
+                    generation = translation.generation(most)
+                    if generation.images or generation.sounds:
+                        raise
+                    return made(replace(generation, truncate_prompt_tokens=-1))
 
             return await exchange.off_loop(make_call, work_bytes(chat, self.num_bytes) + size_of(files))
 

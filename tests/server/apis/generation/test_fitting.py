@@ -94,11 +94,12 @@ def test_without_truncation_a_long_conversation_is_refused(make_rig):
 
 
 def test_what_cannot_be_shortened_is_asked_as_it_is_or_refused(make_rig):
-    """A prompt that leaves too little room has what room there is; one that leaves none is refused."""
-    for max_context, status in ((12, 200), (10, 400)):
+    """A prompt that leaves too little room has what room there is; one that leaves none is cut, if it can be."""
+    for max_context, status, cut in ((12, 200, None), (10, 400, -1)):
         rig = make_rig(TenTokensEach(max_context))
         answer = rig.post("/v1/responses", {"model": "tiny", "input": "hi", "truncation": "auto"})
         assert answer.status == status, answer.body
+        assert rig.pipeline.asked.truncate_prompt_tokens == cut
 
 
 def test_a_long_turn_of_an_agent_loses_its_first_calls(make_rig):
