@@ -9,6 +9,7 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.speech.whisper_tokens import WhisperTokens, read_whisper_tokens
+from pipelines.nodes.text.replies.incremental_decoder import REPLACEMENT
 from pipelines.values.reply_values import Segment, SpeechUpdate, TextLogprob, TextUpdate
 from pipelines.values.stream_values import Stream, StreamChoice
 
@@ -67,7 +68,8 @@ class Segmenter:
         out = SpeechUpdate(piece, "", segments=[])
         logprobs = [] if piece.logprobs is None else piece.logprobs.tokens
         for i, (token_id, part) in enumerate(zip(piece.token_ids, update.parts, strict=False)):
-            self._take(token_id, part, logprobs[i] if i < len(logprobs) else None, out)
+            said = part.replace(REPLACEMENT, "")  # bytes that become no character are not speech
+            self._take(token_id, said, logprobs[i] if i < len(logprobs) else None, out)
         if not self._num_tokens and logprobs:
             out.no_speech_prob = self._no_speech(logprobs[0])  # the end token alone
         if piece.finish is not None:

@@ -150,3 +150,9 @@ def test_without_times_the_window_is_one_segment():
     (out,) = run([*OPENING, (NO_TIMES, ""), (1, " a")], num_opening=3)
     assert [(each.start_s, each.end_s, each.text) for each in out.segments] == [(0, 10, " a")]
     assert out.continues_s is None
+
+
+def test_bytes_that_become_no_character_are_not_speech():
+    (out,) = run([*OPENING, (at(0), ""), (1, "\ufffd" * 30), (at(4), ""), (at(4), ""), (2, " b\ufffd")])
+    assert [(each.text, each.start_s) for each in out.segments] == [(" b", 4)]
+    assert out.text == " b"
