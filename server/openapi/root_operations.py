@@ -98,7 +98,8 @@ GENERATE_STREAM = Operation("The same text as events", "text", (GENERATE_BODY,),
 VERSION_STATUS = Operation("The state of a version of a model", "tensors", reply=JSON, errors=GETS)
 SIGNATURE = Operation("The tensors of a model, for TensorFlow's clients", "tensors", reply=JSON, errors=GETS)
 PREDICT = Operation("Run a model on rows or columns", "tensors", (BodySchema(PredictRequest),), JSON)
-PING = Operation("Whether the server can serve requests now", "server", reply=(Health,), errors=(503,))
+PING = Operation("Whether the server can serve requests now", "server", errors=(503,))
+HEALTH = Operation("Whether the server can serve requests now", "server", reply=(Health,), errors=(503,))
 
 ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     **GEMINI_OPERATIONS,
@@ -237,8 +238,8 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
         "GET": Operation("OpenVINO Model Server's status of all models", "models", reply=JSON, errors=GETS)
     },
     "/v1/config/reload": {"POST": Operation("Look at the model repository again", "models", reply=JSON)},
-    "/health": {"GET": PING},
-    "/v1/health": {"GET": PING},
+    "/health": {"GET": HEALTH},
+    "/v1/health": {"GET": HEALTH},
     "/ping": {"GET": PING, "POST": PING},
     "/load": {
         "GET": Operation("Requests in flight in this worker", "server", reply=(ServerLoad,), errors=())

@@ -34,6 +34,8 @@ STATUS = ("status",)
 
 FIELDS = (
     Difference("a model has llama.cpp's state", EVERY, ("data.*.status",), "extra"),
+    Difference("/health has llama.cpp's body", ("gen__002*", "gen2__007*"), ("status",), "extra"),
+    Difference("/health has llama.cpp's body", ("gen__002*", "gen2__007*"), ("text",), "missing"),
     Difference("a model has what mistralai reads", EVERY, ("data.*.type", "data.*.capabilities"), "extra"),
     Difference(
         "a message has its token ids as FastDeploy gives them",

@@ -47,9 +47,13 @@ class HealthEndpoint:
 
 
 class PingEndpoint(HealthEndpoint):
-    """The check of health at the path of SageMaker."""
+    """The check of health at the path of SageMaker, without a body."""
 
-    on_post = HealthEndpoint.on_get
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        await super().on_get(req, resp)
+        resp.media = None
+
+    on_post = on_get
 
 
 class LiveEndpoint:
