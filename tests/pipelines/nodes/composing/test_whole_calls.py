@@ -115,6 +115,7 @@ def test_calls_before_a_refused_one_are_sent_where_each_token_is_judged():
         assert calls_of(read(updates, LookSettings(1, 0, None), "poi")) == CALLS[:2], seed
 
 
+@pytest.mark.breadth  # the tracing of CPython 3.11 looped in a process that had run many tests
 def test_a_long_call_that_waits_is_not_read_again_at_each_look():
     def read_call(num_pieces):
         pieces = [ToolCallPiece(0, "", "call_0", "note"), *[ToolCallPiece(0, "x")] * num_pieces]
@@ -124,6 +125,7 @@ def test_a_long_call_that_waits_is_not_read_again_at_each_look():
     assert lines_run(lambda: read_call(2000)) < 12 * lines_run(lambda: read_call(250))
 
 
+@pytest.mark.breadth  # the tracing of CPython 3.11 looped in a process that had run many tests
 def test_the_choices_of_a_held_reply_are_found_in_one_pass():
     def choices_of(num_choices):
         reply = Written([])
