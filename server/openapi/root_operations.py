@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from server.apis.decisions.scoring_endpoint import GenerativeScores
 from server.apis.kserve.messages import (
     InferReply,
@@ -99,7 +101,7 @@ VERSION_STATUS = Operation("The state of a version of a model", "tensors", reply
 SIGNATURE = Operation("The tensors of a model, for TensorFlow's clients", "tensors", reply=JSON, errors=GETS)
 PREDICT = Operation("Run a model on rows or columns", "tensors", (BodySchema(PredictRequest),), JSON)
 PING = Operation("Whether the server can serve requests now", "server", errors=(503,))
-HEALTH = Operation("Whether the server can serve requests now", "server", reply=(Health,), errors=(503,))
+HEALTH = replace(PING, reply=(Health,))
 
 ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     **GEMINI_OPERATIONS,

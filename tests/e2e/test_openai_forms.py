@@ -53,7 +53,7 @@ def test_a_conversation_with_a_call_goes_on(client, choice):
 
 
 def test_a_conversation_that_is_too_long_is_cut_by_turns(client):
-    """It leaves room for the reply; without `truncation` the request is refused."""
+    """The shorter conversation leaves room for the reply; without `truncation` the request is refused."""
     most = client.models.retrieve(MODEL).max_model_len
     spoken = [("user", "Hello! " * 20), ("assistant", "Hello! How can I help you? " * 8)] * 100
     asked = [{"role": role, "content": text} for role, text in spoken]

@@ -23,6 +23,6 @@ def die_with_parent(parent: int | None) -> None:
 
 
 def die_first_without_memory() -> None:
-    """Where memory runs out, Linux ends this process first, not the one that serves."""
+    """Have Linux end this process first where memory runs out, and not the one that serves."""
     with contextlib.suppress(OSError):
         OUT_OF_MEMORY_SCORE.write_text("1000")

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic.alias_generators import to_snake
+
 NESTED = ("items", "additionalProperties")
 LISTS = ("anyOf", "prefixItems")
 MAPS = ("properties", "$defs")
 COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 """64-bit numbers, which JSON of Google's APIs has as text; its clients in JavaScript write them so alone."""
-NAMES = {
-    "any_of": "anyOf",
-    "prefix_items": "prefixItems",
-    "additional_properties": "additionalProperties",
-    "property_ordering": "propertyOrdering",
-    "min_items": "minItems",
-    "max_items": "maxItems",
-    "min_length": "minLength",
-    "max_length": "maxLength",
-    "min_properties": "minProperties",
-    "max_properties": "maxProperties",
-    "defs": "$defs",
-    "ref": "$ref",
-}
+OF_TWO_WORDS = (*LISTS, "additionalProperties", "propertyOrdering", *COUNTS)
+NAMES = {**{to_snake(name): name for name in OF_TWO_WORDS}, "defs": "$defs", "ref": "$ref"}
 """Another name of a keyword → that of JSON Schema."""
 MAX_DIGITS = 19
 """The digits of the largest 64-bit number; more are no other bound."""

@@ -53,7 +53,7 @@ def test_what_fails_has_no_folder(tmp_path, events):
 
 
 def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
-    """As another process does that takes it for one that is left."""
+    """Another process removes it, which takes it for one that a killed process left."""
     lock, removed = fcntl.flock, []
 
     def slow(opened, how):

@@ -239,7 +239,7 @@ def test_the_oldest_entries_are_removed(compiler, monkeypatch):
 
 
 def test_a_signal_that_another_thread_gets_ends_the_process(compiler):
-    """It does not wake the main thread, which waits for the compilers."""
+    """Such a signal does not wake the main thread, which waits for the compilers."""
     code = """
 import signal, sys, threading, time
 from ops.cpu import build

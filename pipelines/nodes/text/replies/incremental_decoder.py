@@ -10,8 +10,6 @@ from tokenizers.decoders import DecodeStream
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 MAX_BYTES = 4
 """Bytes of a character in UTF-8."""
-
-
 MAX_HELD = 32
 """Tokens without a text, after which that of all but the last of them is given out.
 

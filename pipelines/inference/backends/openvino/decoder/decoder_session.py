@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 
 NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
 NO_INPUTS: Mapping[str, NDArray[Any]] = MappingProxyType({})
-ENDED = object()
-"""What an iterator gives at its end, where None is one of its values."""
 
 
 class OpenVINOSession:
@@ -120,7 +118,7 @@ class OpenVINOSession:
             self.linears = read.linears
             self._adapters = AdapterInputs(read.linears, self._requests.give, dtype=read.adapter_dtype)
             self.first_step = digest(self._run_warmup(1, 1).tobytes())
-        self._taking: Iterator[None] | None = None  # a graph for steps of one token, text by text
+        self._taking: Iterator[bool] | None = None  # a graph for steps of one token, text by text
         self._warmup = WarmupSteps()
 
     def _shape_of(self, compiled: ov.CompiledModel, read: ReadDecoder) -> ModelShape:
@@ -247,7 +245,7 @@ class OpenVINOSession:
                 self._later = None
             return True
         if self._taking is not None:
-            if next(self._taking, ENDED) is ENDED:
+            if not next(self._taking, False):
                 self._taking = None
             return True
         is_more_left = self._warmup.run_next(self._run_warmup)

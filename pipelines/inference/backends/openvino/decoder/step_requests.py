@@ -52,11 +52,11 @@ class StepRequests:
         self._tried: list[StepRequest] = []  # which may become one of a size
         self._tables: dict[str, ov.Tensor] = {}
 
-    def take(self, fixed: FixedModel, texts: Iterable[Callable[[], NDArray[np.float32]]]) -> Iterator[None]:
+    def take(self, fixed: FixedModel, texts: Iterable[Callable[[], NDArray[np.float32]]]) -> Iterator[bool]:
         """Let steps of a size run by the model that was compiled for it, where it gives the same logits.
 
         Each of `texts` runs some steps of that size one after the other, and returns the last one's logits in
-        an array of its own.  Other steps may come between two of what this yields.
+        an array of its own.  After each that is alike this yields True, and other steps may run.
         """
         if fixed.compiled is None:
             return
@@ -71,7 +71,7 @@ class StepRequests:
                         "steps of %d tokens have no graph of their own: it gives others", fixed.size.tokens
                     )
                     return
-                yield
+                yield True
             self._of_size[fixed.size] = request
         except RuntimeError as error:
             log.info("steps of %d tokens have no graph of their own: %s", fixed.size.tokens, last_line(error))

@@ -271,7 +271,7 @@ def test_without_kernels_a_line_means_what_it_did():
 
 @pytest.mark.parametrize("shape", [(1, INNER), (INNER, 1)])
 def test_scales_of_columns_are_left_to_openvino(kernels, shape):
-    """As many of them as there are rows, too."""
+    """The weight is square: a count of scales does not tell columns from rows."""
     rng, size = np.random.default_rng(3), (INNER, INNER)
     codes = ops.convert(ops.constant(rng.integers(0, 255, size).astype(np.uint8)), "f32")
     scales = rng.uniform(0.01, 0.5, shape).astype(np.float32)
