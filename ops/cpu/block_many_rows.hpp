@@ -10,7 +10,7 @@ namespace {
 constexpr size_t ACTIVATION_BYTES = 3 << 18;  // of the rows that are multiplied together, for the second cache
 constexpr size_t MOST_TOGETHER = 256;         // rows
 constexpr size_t AHEAD = 512;                 // bytes of the next unit that are prefetched with a panel
-constexpr size_t COLUMNS = 2;                 // registers of channels for which an activation is read once
+constexpr size_t MOST_COLUMNS = 3;            // of V::COLUMNS
 
 // V::LANES channels of a unit, and the totals of their rows, which are CHANNELS apart.
 struct Column {
@@ -20,7 +20,7 @@ struct Column {
 };
 
 struct Tile {
-    Column columns[COLUMNS];
+    Column columns[MOST_COLUMNS];
     size_t count, code_step;  // segments; bytes from the codes of one to those of the next
     int shift, middle;        // segment >> shift is its group; of bytes as they are multiplied, words are around 0
     const uint8_t* activations;
@@ -39,24 +39,24 @@ void add_tile(const Tile& asked) {
 #pragma GCC unroll 8
             for (int r = 0; r < R; r++) {
                 const int32_t start = STARTS_AT_0 ? 0 : -given.middle * panel.sum(half, r);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
                 for (int c = 0; c < C; c++) sums[c][r].begin(start);
             }
             const size_t first = s * given.code_step + half * HALF_LINES * LINE_BYTES;
 #pragma GCC unroll 16
             for (int i = 0; i < HALF_LINES; i++) {
                 typename V::Int lines[C];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
                 for (int c = 0; c < C; c++) lines[c] = Sums::part(V::bytes(given.columns[c].codes + first + i * LINE_BYTES));
 #pragma GCC unroll 8
                 for (int r = 0; r < R; r++) {
                     const typename Sums::Four four = Sums::four(panel.codes(r), half * HALF_LINES + i);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
                     for (int c = 0; c < C; c++) sums[c][r].add(lines[c], four);
                 }
             }
             const size_t group = CHANNELS * (IN_HALVES ? 2 * s + half : s >> given.shift);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (int c = 0; c < C; c++) {
                 const Column& column = given.columns[c];
                 const auto scale = V::load(column.scales + group);
@@ -82,7 +82,7 @@ AddTile tile_of_rows(size_t rows) {
 }
 
 template <class V, class Sums, int C>
-AddTile tile_of(const bl_format& format, size_t rows) {
+AddTile tile_of_columns(const bl_format& format, size_t rows) {
     const bool has_middle = format.zeros == BL_MIDDLE;
     if (format.group == 16)
         return has_middle ? tile_of_rows<V, Sums, true, MIDDLE, C>(rows)
@@ -90,6 +90,16 @@ AddTile tile_of(const bl_format& format, size_t rows) {
     if (has_middle) return tile_of_rows<V, Sums, false, MIDDLE, C>(rows);
     if (format.zeros == BL_MINIMUM) return tile_of_rows<V, Sums, false, MINIMUM, C>(rows);
     return tile_of_rows<V, Sums, false, BOTH, C>(rows);
+}
+
+// For 1 to V::COLUMNS columns.
+template <class V, class Sums>
+AddTile tile_of(const bl_format& format, size_t columns, size_t rows) {
+    if constexpr (V::COLUMNS > 2)
+        if (columns == 3) return tile_of_columns<V, Sums, 3>(format, rows);
+    if constexpr (V::LANES == CHANNELS)
+        if (columns == 1) return tile_of_columns<V, Sums, 1>(format, rows);
+    return tile_of_columns<V, Sums, 2>(format, rows);
 }
 
 // The codes of a unit as the sums want them: where they are, or unpacked.
@@ -110,7 +120,7 @@ const uint8_t* unpack_codes(const bl_format& format, const uint8_t* at, size_t c
 // Adjacent blocks that are multiplied together by the same rows.
 template <class V, class Sums>
 struct Blocks {
-    static constexpr size_t MOST = V::LANES == CHANNELS ? COLUMNS : 1;
+    static constexpr size_t MOST = V::LANES == CHANNELS ? V::COLUMNS : 1;
 
     const Product& product;
     size_t block, blocks, from, rows;
@@ -168,19 +178,23 @@ private:
         const bl_format& format = product.format;
         const size_t step = codes[0] == units[0].codes ? PARTS * SEGMENT_BYTES : code_bytes(format);
         Tile tile{{}, count, step, shift_of(format), middle_of(format) - Sums::OFFSET, activations};
-        for (size_t first = 0; first < blocks * IN_BLOCK; first += COLUMNS) {
-            const size_t columns = blocks * IN_BLOCK - first < COLUMNS ? 1 : COLUMNS;
+        for (size_t first = 0; first < blocks * IN_BLOCK; first += V::COLUMNS) {
+            const size_t left = blocks * IN_BLOCK - first, columns = left < V::COLUMNS ? left : V::COLUMNS;
             for (size_t c = 0; c < columns; c++) {
                 const size_t b = (first + c) / IN_BLOCK, lane = (first + c) % IN_BLOCK * V::LANES;
                 tile.columns[c] = {codes[b] + 4 * lane, units[b].scales + lane, units[b].minimums + lane,
                                    totals[b][row] + lane};
             }
-            if constexpr (MOST == COLUMNS)
-                if (columns == 1) tile_of<V, Sums, 1>(format, panel)(tile);
-            if (columns == COLUMNS) tile_of<V, Sums, COLUMNS>(format, panel)(tile);
+            tile_of<V, Sums>(format, columns, panel)(tile);
         }
     }
 };
+
+// How many of the blocks that are left are multiplied together: no block alone, if there are more.
+inline size_t together_of(size_t left, size_t most) {
+    const size_t count = left < most ? left : most;
+    return left == count + 1 && count > 2 ? count - 1 : count;
+}
 
 // Blocks [begin, end) of all rows; some rows at a time, whose activations stay in the cache.
 template <class V, class Sums>
@@ -193,7 +207,7 @@ void multiply_many(const Product& product, size_t begin, size_t end) {
         blocks.from = from;
         blocks.rows = product.m - from < together ? product.m - from : together;
         for (blocks.block = begin; blocks.block < end; blocks.block += blocks.blocks) {
-            blocks.blocks = end - blocks.block < blocks.MOST ? end - blocks.block : blocks.MOST;
+            blocks.blocks = together_of(end - blocks.block, blocks.MOST);
             blocks.multiply();
         }
     }

@@ -1,6 +1,7 @@
 // The kernels, for vectors V of an instruction set; each source that includes this gives one.
 //
-// V has LANES of float32 and int32, BYTES of a register, MOST_ROWS of a panel, and
+// V has LANES of float32 and int32, BYTES of a register, MOST_ROWS of a panel, COLUMNS, registers of
+// channels for which an activation of many rows is read once, and
 //     Float, Int       vectors; load, store, add_product, broadcast, and so on
 //     OneLevel, TwoLevelsOfFew, TwoLevelsOfMany
 //                      int32 sums of codes times activations: CODE_BYTES of a row's segment, how they are put, and

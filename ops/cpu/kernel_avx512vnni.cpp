@@ -7,7 +7,7 @@ namespace {
 
 struct Avx512Vnni : UnsignedOperands {
     static constexpr const char* NAME = "avx512vnni";
-    static constexpr size_t LANES = 16, BYTES = 64, MOST_ROWS = 8;
+    static constexpr size_t LANES = 16, BYTES = 64, MOST_ROWS = 8, COLUMNS = 3;
     using OneLevel = ByteSums<Avx512Vnni>;
     using TwoLevelsOfFew = TwoByteSums<Avx512Vnni>;
     using TwoLevelsOfMany = WordSums<Avx512Vnni>;

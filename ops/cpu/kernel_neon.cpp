@@ -9,7 +9,7 @@ namespace {
 
 struct Neon {
     static constexpr const char* NAME = "neon";
-    static constexpr size_t LANES = 4, BYTES = 16, MOST_ROWS = 4;
+    static constexpr size_t LANES = 4, BYTES = 16, MOST_ROWS = 4, COLUMNS = 2;
     static constexpr int OFFSET = 128;  // of a byte, for its first bit turned makes it signed
     using OneLevel = ByteSums<Neon>;
     using TwoLevelsOfFew = TwoByteSums<Neon>;

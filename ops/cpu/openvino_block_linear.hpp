@@ -3,10 +3,11 @@
 // Inputs: x [..., k], f32, bf16 or f16; codes [n, k] or [n, groups, group], u4, i4, u8 or i8; scales, f32 or
 // f16, one for each group; and zero points, whole numbers of the type of the codes or f32, one for each group.
 // Without them the zero point of u4 and u8 is the middle, 8 or 128, that of i4 and i8 is 0.  The last three are
-// the constants of the model as they are, read in place.
+// the constants of the model as they are, read in place.  Several weights follow one another, all with zero points
+// or none.
 //
-// Attributes: those of PackedLinear, and codes, the name of their type, by which a device is found out that widens
-// constants.
+// Attributes: those of PackedLinear; weights, how many there are; and codes, the names of their types with a space
+// between them, by which a device is found out that widens constants.
 #pragma once
 
 #include <string>
@@ -24,51 +25,83 @@ public:
     BlockLinear() = default;
 
     void validate_and_infer_types() override {
-        NODE_VALIDATION_CHECK(this, get_input_size() == 3 || get_input_size() == 4);
-        for (size_t input = 1; input < get_input_size(); input++)
-            NODE_VALIDATION_CHECK(this, get_input_partial_shape(input).is_static(), "no fixed shape");
-        if (m_packed->n && get_input_element_type(1).get_type_name() == m_codes && infer_again()) return;
-        const StoredWeight weight = described();
-        m_codes = get_input_element_type(1).get_type_name();
-        infer_product(weight.widest(), weight.n, weight.k);
+        if (m_packed->n && has_same_types() && infer_again()) return;
+        NODE_VALIDATION_CHECK(this, m_weights > 0 && (get_input_size() - 1) % m_weights == 0 &&
+                                        (inputs_each() == 2 || inputs_each() == 3),
+                              get_input_size(), " inputs of ", m_weights, " weights");
+        std::vector<PackedWeight> weights;
+        std::vector<ov::element::Type> types;
+        std::string names;
+        size_t k = 0;
+        for (size_t number = 0; number < size_t(m_weights); number++) {
+            const StoredWeight weight = described(number);
+            NODE_VALIDATION_CHECK(this, !k || weight.k == k, "weights of ", k, " and ", weight.k, " columns");
+            k = weight.k;
+            weights.push_back({weight.widest(), weight.n, nullptr});
+            types.push_back(type_of_codes(number));
+            names += (number ? " " : "") + types.back().get_type_name();
+        }
+        NODE_VALIDATION_CHECK(this, m_codes.empty() || m_codes == names, names, " for ", m_codes);
+        m_codes = names;
+        *m_types = types;
+        infer_product(weights, k);
     }
 
     std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override {
         auto made = std::make_shared<BlockLinear>();
         made->set_arguments(inputs);
         copy_settings(*made);
-        made->m_codes = m_codes;
+        made->m_weights = m_weights, made->m_codes = m_codes, made->m_types = m_types;
         made->validate_and_infer_types();
         return made;
     }
 
     bool visit_attributes(ov::AttributeVisitor& visitor) override {
         visit_settings(visitor);
+        visitor.on_attribute("weights", m_weights);
         visitor.on_attribute("codes", m_codes);
         return true;
     }
 
 protected:
     void pack(const ov::TensorVector& inputs, Packed& packed) const override {
-        StoredWeight weight = described();
-        weight.codes = static_cast<const uint8_t*>(inputs[1].data());
-        weight.scales = inputs[2].data();
-        weight.zero_points = inputs.size() > 3 ? inputs[3].data() : nullptr;
-        StoredWeight::Narrow is;
-        in_parallel(weight.n, [&](size_t begin, size_t end) { weight.examine(begin, end, is); });
-        packed.format = weight.narrowed(is);
-        packed.bytes = HugePages::take(bl_packed_bytes(&packed.format, weight.n, weight.k));
-        in_parallel((weight.n + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS, [&](size_t begin, size_t end) {
-            weight.pack(packed.format, begin, end, packed.bytes.get());
-        });
+        for (size_t number = 0; number < packed.weights.size(); number++) {
+            StoredWeight weight = described(number);
+            const size_t first = first_input(number);
+            weight.codes = static_cast<const uint8_t*>(inputs[first].data());
+            weight.scales = inputs[first + 1].data();
+            weight.zero_points = inputs_each() > 2 ? inputs[first + 2].data() : nullptr;
+            pack_one(weight, packed.weights[number]);
+        }
     }
 
 private:
-    // The weight as its constants say; without their bytes.
-    StoredWeight described() const {
-        const ov::element::Type codes = get_input_element_type(1), scales = get_input_element_type(2);
-        const ov::Shape shape = get_input_shape(1);
-        NODE_VALIDATION_CHECK(this, m_codes.empty() || m_codes == codes.get_type_name(), codes, " for ", m_codes);
+    static void pack_one(const StoredWeight& weight, PackedWeight& to) {
+        StoredWeight::Narrow is;
+        in_parallel(weight.n, [&](size_t begin, size_t end) { weight.examine(begin, end, is); });
+        to.format = weight.narrowed(is);
+        to.bytes = HugePages::take(bl_packed_bytes(&to.format, weight.n, weight.k));
+        in_parallel(to.blocks(),
+                    [&](size_t begin, size_t end) { weight.pack(to.format, begin, end, to.bytes.get()); });
+    }
+
+    size_t inputs_each() const { return (get_input_size() - 1) / size_t(m_weights); }
+    size_t first_input(size_t number) const { return 1 + number * inputs_each(); }
+    ov::element::Type type_of_codes(size_t number) const { return get_input_element_type(first_input(number)); }
+
+    bool has_same_types() const {
+        for (size_t number = 0; number < m_types->size(); number++)
+            if (type_of_codes(number) != (*m_types)[number]) return false;
+        return true;
+    }
+
+    // A weight as its constants say; without their bytes.
+    StoredWeight described(size_t number) const {
+        const size_t first = first_input(number);
+        for (size_t input = first; input < first + inputs_each(); input++)
+            NODE_VALIDATION_CHECK(this, get_input_partial_shape(input).is_static(), "no fixed shape");
+        const ov::element::Type codes = type_of_codes(number), scales = get_input_element_type(first + 1);
+        const ov::Shape shape = get_input_shape(first);
         const bool is_signed = codes == ov::element::i4 || codes == ov::element::i8;
         const bool is_known = is_signed || codes == ov::element::u4 || codes == ov::element::u8;
         NODE_VALIDATION_CHECK(this, is_known && (shape.size() == 2 || shape.size() == 3), codes, shape);
@@ -81,11 +114,11 @@ private:
         weight.is_signed = is_signed;
         weight.half_scales = scales == ov::element::f16;
         NODE_VALIDATION_CHECK(this, weight.n && weight.k && weight.k * weight.bits % 8 == 0, shape);
-        for (size_t input = 2; input < get_input_size(); input++)
+        for (size_t input = first + 1; input < first + inputs_each(); input++)
             NODE_VALIDATION_CHECK(this, has_axes(get_input_shape(input), {weight.n, weight.groups()}),
                                   get_input_shape(input));
-        if (get_input_size() == 4) {
-            const ov::element::Type zeros = get_input_element_type(3);
+        if (inputs_each() == 3) {
+            const ov::element::Type zeros = get_input_element_type(first + 2);
             NODE_VALIDATION_CHECK(this, zeros == codes || (zeros == ov::element::f32 && !weight.half_scales),
                                   "zero points of ", zeros);
             weight.zeros = zeros == codes ? Zeros::INTEGERS : Zeros::FLOATS;
@@ -93,7 +126,9 @@ private:
         return weight;
     }
 
+    int64_t m_weights = 1;
     std::string m_codes;
+    std::shared_ptr<std::vector<ov::element::Type>> m_types = std::make_shared<std::vector<ov::element::Type>>();
 };
 
 }  // namespace braid

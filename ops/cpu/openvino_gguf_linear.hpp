@@ -23,7 +23,7 @@ public:
         NODE_VALIDATION_CHECK(this, m_place->is_known(), "type is ", m_place->type);
         const GgufWeight weight = m_place->weight();
         NODE_VALIDATION_CHECK(this, weight.n(), "no rows of ", m_place->k, " weights");
-        infer_product(m_place->format(), weight.n(), size_t(m_place->k));
+        infer_product({{m_place->format(), weight.n(), nullptr}}, size_t(m_place->k));
     }
 
     std::shared_ptr<ov::Node> clone_with_new_inputs(const ov::OutputVector& inputs) const override {
@@ -45,13 +45,11 @@ protected:
     void pack(const ov::TensorVector&, Packed& packed) const override {
         const GgufWeight weight = m_place->weight();
         const SourceFile file = m_place->open();
-        const size_t n = weight.n();
-        packed.format = m_place->format();
-        const auto bytes = HugePages::take(bl_packed_bytes(&packed.format, n, size_t(m_place->k)));
-        in_parallel((n + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS,
-                    [&](size_t begin, size_t end) { weight.pack(file, 0, n, begin, end, bytes.get()); });
+        PackedWeight& to = packed.weights[0];
+        const auto bytes = HugePages::take(bl_packed_bytes(&to.format, to.n, packed.k));
+        in_parallel(to.blocks(), [&](size_t begin, size_t end) { weight.pack(file, 0, to.n, begin, end, bytes.get()); });
         file.check();
-        packed.bytes = bytes;
+        to.bytes = bytes;
     }
 
 private:

@@ -16,19 +16,33 @@ namespace braid {
 constexpr size_t BLOCK_CHANNELS = 16, TILE = 16;  // channels that are packed together, rows that are rounded so
 constexpr size_t ROUNDED_BY_ONE = 32 * 1024;      // numbers that one thread rounds sooner than several would
 
-struct Packed {
-    std::once_flag once;
+// A weight [n][k], whose bytes are there when it is packed.
+struct PackedWeight {
     bl_format format;
+    size_t n;
     std::shared_ptr<void> bytes;
-    size_t n = 0, k = 0;  // of the weight, when it was checked
+
+    size_t blocks() const { return (n + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS; }
 };
 
-// A linear layer whose weight is packed at the first evaluation, by the threads of the inference; all copies of
-// the node that a device makes share it.
+struct Packed {
+    std::once_flag once;
+    std::vector<PackedWeight> weights;  // whose channels follow one another
+    size_t n = 0, k = 0;                // of all of them, when they were checked
+
+    size_t blocks() const {
+        size_t all = 0;
+        for (const PackedWeight& weight : weights) all += weight.blocks();
+        return all;
+    }
+};
+
+// A linear layer of one or several weights, which are packed at the first evaluation, by the threads of the
+// inference; all copies of the node that a device makes share them.
 //
-// Attributes: levels, of int8 numbers that stand for an activation, 1 or 2; parts, the channels of each output, of
-// which all but the last have a multiple of 16, or 0: there is one; and gated, 1 + the number of an activation in
-// block_linear.h, where a row of x is a gate and what it is multiplied by, one after the other, or 0.
+// Attributes: levels, of int8 numbers that stand for an activation, 1 or 2; parts, the channels of each output, which
+// ends with a weight or with a multiple of 16 of its channels, or 0: there is one output; and gated, 1 + the number of
+// an activation in block_linear.h, where a row of x is a gate and what it is multiplied by, one after the other, or 0.
 class PackedLinear : public ov::op::Op {
 public:
     using Op::Op;
@@ -37,7 +51,7 @@ public:
 
     bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override {
         std::call_once(m_packed->once, [&] { pack(inputs, *m_packed); });
-        const size_t n = m_packed->n, k = m_packed->k, m = inputs[0].get_size() / columns(k);
+        const size_t k = m_packed->k, m = inputs[0].get_size() / columns(k);
         const int levels = int(m_levels), type = type_of(inputs[0].get_element_type());
         static thread_local std::vector<uint64_t> scratch;
         const size_t size = (bl_rounded_bytes(levels, m, k) + 64) / 8;
@@ -51,29 +65,17 @@ public:
         };
         const size_t tiles = (m + TILE - 1) / TILE;
         m * k > ROUNDED_BY_ONE ? in_parallel(tiles, round) : round(0, tiles);
-        in_parallel((n + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS, [&](size_t begin, size_t end) {
-            size_t first = 0;  // channel of the output
-            for (ov::Tensor& output : outputs) {
-                const size_t width = output.get_shape().back(), last = first + width;
-                const size_t from = std::max(begin, first / BLOCK_CHANNELS);
-                const size_t to = std::min(end, (last + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS);
-                // where channel 0 would be, if the output began with it
-                const size_t y = reinterpret_cast<size_t>(output.data()) - first * output.get_element_type().size();
-                if (from < to)
-                    bl_multiply(&m_packed->format, levels, type, m, last, k, rounded, m_packed->bytes.get(), from, to,
-                                reinterpret_cast<void*>(y), width);
-                first = last;
-            }
-        });
+        in_parallel(m_packed->blocks(),
+                    [&](size_t begin, size_t end) { multiply(m, levels, type, rounded, begin, end, outputs); });
         return true;
     }
 
 protected:
-    // Fills `packed`; throws what keeps it from that.
+    // Gives the weights of `packed` their bytes, and the formats of these; throws what keeps it from that.
     virtual void pack(const ov::TensorVector& inputs, Packed& packed) const = 0;
 
-    // Checks x [..., k] and the format of a weight [n, k], and sets the type and shape of y.
-    void infer_product(const bl_format& format, size_t n, size_t k) {
+    // Checks x [..., k] and the formats of weights [n, k], and sets the type and shape of y.
+    void infer_product(const std::vector<PackedWeight>& weights, size_t k) {
         NODE_VALIDATION_CHECK(this, m_levels == 1 || m_levels == 2, "levels is ", m_levels);
         const ov::element::Type rows = get_input_element_type(0);
         NODE_VALIDATION_CHECK(
@@ -83,11 +85,15 @@ protected:
         const ov::Dimension inner = shape[shape.size() - 1];
         NODE_VALIDATION_CHECK(this, inner.is_static() && size_t(inner.get_length()) == columns(k),
                               "x and the weight differ in k: ", inner, " and ", k);
-        const char* problem = bl_check(&format, n, k);
-        NODE_VALIDATION_CHECK(this, !problem, problem ? problem : "");
-        check_parts(n);
+        size_t n = 0;
+        for (const PackedWeight& weight : weights) {
+            const char* problem = bl_check(&weight.format, weight.n, k);
+            NODE_VALIDATION_CHECK(this, !problem, problem ? problem : "");
+            n += weight.n;
+        }
+        check_parts(weights, n);
         check_gate();
-        m_packed->n = n, m_packed->k = k;
+        m_packed->weights = weights, m_packed->n = n, m_packed->k = k;
         set_outputs(shape);
     }
 
@@ -125,16 +131,39 @@ private:
         NODE_VALIDATION_CHECK(this, !m_gated || rows == ov::element::f32, "a gate of ", rows);
     }
 
-    void check_parts(size_t n) const {
+    void check_parts(const std::vector<PackedWeight>& weights, size_t n) const {
         NODE_VALIDATION_CHECK(this, m_gated >= 0 && m_gated <= BL_CLAMPED, "no such activation");
-        int64_t all = 0;
+        if (m_parts.size() == 1 && !m_parts[0]) return;
+        size_t weight = 0, first = 0, all = 0;  // the weight that an output begins in, its first channel
         for (const int64_t part : m_parts) {
-            NODE_VALIDATION_CHECK(this, all % int64_t(BLOCK_CHANNELS) == 0 && part >= 0, "parts");
-            all += part;
+            while (weight < weights.size() && all >= first + weights[weight].n) first += weights[weight++].n;
+            NODE_VALIDATION_CHECK(this, (all - first) % BLOCK_CHANNELS == 0 && part > 0, "parts");
+            all += size_t(part);
         }
-        const bool is_one = m_parts.size() == 1 && !m_parts[0];
-        NODE_VALIDATION_CHECK(this, is_one || (all == int64_t(n) && !std::count(m_parts.begin(), m_parts.end(), 0)),
-                              "parts of ", n, " channels");
+        NODE_VALIDATION_CHECK(this, all == n, "parts of ", n, " channels");
+    }
+
+    // Blocks [begin, end) of 16 channels of all weights, whose channels the outputs have one after the other.
+    void multiply(size_t m, int levels, int type, const void* rounded, size_t begin, size_t end,
+                  ov::TensorVector& outputs) const {
+        size_t before = 0, output = 0, column = 0;  // blocks of earlier weights; where the next channel is written
+        for (const PackedWeight& weight : m_packed->weights) {
+            for (size_t first = 0, last; first < weight.n; first = last) {
+                ov::Tensor& to = outputs[output];
+                const size_t width = to.get_shape().back(), size = to.get_element_type().size();
+                last = std::min(weight.n, first + width - column);
+                const size_t from = std::max(begin, before + first / BLOCK_CHANNELS);
+                const size_t until = std::min(end, before + (last + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS);
+                // where channel 0 would be, if the output had it
+                const size_t y = reinterpret_cast<size_t>(to.data()) + column * size - first * size;
+                if (from < until)
+                    bl_multiply(&weight.format, levels, type, m, last, m_packed->k, rounded, weight.bytes.get(),
+                                from - before, until - before, reinterpret_cast<void*>(y), width);
+                column += last - first;
+                if (column == width) output++, column = 0;
+            }
+            before += weight.blocks();
+        }
     }
 
     void set_outputs(ov::PartialShape shape) {

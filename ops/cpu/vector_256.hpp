@@ -8,7 +8,7 @@ namespace braid {
 namespace {
 
 struct Vector256 : UnsignedOperands {
-    static constexpr size_t LANES = 8, BYTES = 32, MOST_ROWS = 4;
+    static constexpr size_t LANES = 8, BYTES = 32, MOST_ROWS = 4, COLUMNS = 2;
     using Float = __m256;
     using Int = __m256i;
 

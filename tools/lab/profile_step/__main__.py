@@ -1,7 +1,7 @@
 """`python -m tools.lab.profile_step`: where the time of a running model's steps goes, by phase and node.
 
     python -m tools.lab.profile_step [--url URL] [--model NAME] [--seconds 5] [--load STREAMS]
-    python -m tools.lab.profile_step --nodes FOLDER [--load SEQUENCES] [--context 128]
+    python -m tools.lab.profile_step --nodes FOLDER [--load SEQUENCES] [--context 128] [--tokens 1]
 
 The first reads a server's profile twice and shows the difference; with --load it sends streams itself.  The
 second compiles the model of a graph with the device's counters enabled and shows a step by operator.
@@ -42,6 +42,7 @@ WIDTH = 110
 )
 @click.option("--nodes", "folder", type=click.Path(exists=True, path_type=Path), help="A model's folder.")
 @click.option("--context", default=128, show_default=True, help="With --nodes: tokens of each sequence.")
+@click.option("--tokens", default=1, show_default=True, help="With --nodes: of each sequence in a step.")
 def main(
     url: str,
     key: str | None,
@@ -52,6 +53,7 @@ def main(
     file: Path | None,
     folder: Path | None,
     context: int,
+    tokens: int,
 ) -> None:
     """Show how a model spends the time of its steps."""
     console = Console(width=max(WIDTH, Console().width))
@@ -59,7 +61,8 @@ def main(
         from tools.lab.profile_step.nodes import NoDecoder, count, open_counted
 
         try:
-            console.print(operator_table(count(open_counted(folder), num_streams or 1, context, seconds)))
+            steps = count(open_counted(folder), num_streams or 1, context, seconds, tokens)
+            console.print(operator_table(steps))
         except NoDecoder as error:
             raise click.ClickException(str(error)) from error
         return

@@ -6,7 +6,7 @@ Compiles the model of a graph with counters on, in this process; asks no server.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
+from pipelines.inference.backends.openvino.open_decoder import settings_of
+from pipelines.inference.backends.openvino.paging.step_inputs import StepInputs
 from pipelines.inference.contracts.step import Step
 from pipelines.loading.load import graphs_of
 from pipelines.repository.model_folders import open_folder
@@ -34,14 +36,14 @@ class CountingSession(OpenVINOSession):
 
     num_runs = 0
 
-    def _infer(self, feed: Any) -> NDArray[np.float32]:
+    def _infer(self, inputs: StepInputs) -> NDArray[np.float32]:
         self.num_runs += 1
-        return super()._infer(feed)
+        return super()._infer(inputs)
 
     def counters(self) -> dict[str, tuple[str, float]]:
         """Node name → (operator name, its seconds in all runs so far)."""
-        assert self._request is not None
-        infos = self._request.get_profiling_info()
+        assert self._requests is not None
+        infos = self._requests.last.get_profiling_info()
         return {
             info.node_name: (
                 operator_name(info.node_type, info.node_name),
@@ -64,15 +66,18 @@ def open_counted(folder: Path) -> CountingSession:
     if not models or models[-1].config.device != "cpu":
         raise NoDecoder(f"{folder}: no model line that runs on OpenVINO")
     config = models[-1].config
-    settings = CountingSettings(config.device, config.kv_cache, config.precision, config.threads)
+    served = settings_of(config.settings())
+    settings = CountingSettings(**{field.name: getattr(served, field.name) for field in fields(served)})
     return CountingSession(model.path / config.path, settings)
 
 
-def count(session: CountingSession, sequences: int, context: int, seconds: float) -> Operators:
-    """Measure decode steps of `sequences` with `context` tokens each, over an empty cache."""
-    blocks = -(-(context + 1) // session.shape.block_tokens)
+def count(
+    session: CountingSession, sequences: int, context: int, seconds: float, tokens: int = 1
+) -> Operators:
+    """Measure steps of `sequences` with `context` tokens each, over an empty cache: `tokens` more of each."""
+    blocks = -(-(context + tokens) // session.shape.block_tokens)
     session.allocate(sequences * blocks)
-    step = _step(session, sequences, context, blocks)
+    step = _step(sequences, context, blocks, tokens)
     session.run(step)
     before, num_before = session.counters(), session.num_runs
     begin_s = time.perf_counter()
@@ -82,21 +87,22 @@ def count(session: CountingSession, sequences: int, context: int, seconds: float
     spent = {
         name: (what, (total - before[name][1]) / steps) for name, (what, total) in session.counters().items()
     }
-    return Operators(sequences, context, steps, 1e3 * wall_s / steps, operator_rows(spent.values()))
+    rows = operator_rows(spent.values())
+    return Operators(sequences, context, tokens, steps, 1e3 * wall_s / steps, rows)
 
 
-def _step(session: OpenVINOSession, sequences: int, context: int, blocks: int) -> Step:
-    """A step with one token of each sequence after `context` others."""
+def _step(sequences: int, context: int, blocks: int, tokens: int) -> Step:
+    """A step with `tokens` of each sequence after `context` others; logits of the last."""
     rows = np.arange(sequences, dtype=np.int32)
     return Step(
-        token_ids=np.ones(sequences, np.int64),
-        positions=np.full(sequences, context, np.int64),
-        starts=np.arange(sequences + 1, dtype=np.int32),
+        token_ids=np.ones(sequences * tokens, np.int64),
+        positions=np.tile(np.arange(context, context + tokens, dtype=np.int64), sequences),
+        starts=np.arange(sequences + 1, dtype=np.int32) * tokens,
         num_past=np.full(sequences, context, np.int32),
         block_table=np.arange(sequences * blocks, dtype=np.int32).reshape(sequences, blocks),
         num_blocks=np.full(sequences, blocks, np.int32),
-        max_context=context + 1,
-        logit_indices=rows.astype(np.int64),
+        max_context=context + tokens,
+        logit_indices=(rows.astype(np.int64) + 1) * tokens - 1,
         logit_slots=rows,
         copies=np.empty((0, 2), np.int32),
     )

@@ -22,7 +22,9 @@ GROUPS = {
     "Subgraph": "elementwise",
 }
 """Type of an operator in the device's plan → name in the table; other types are "the rest"."""
-PRODUCTS = ("FullyConnected", "FullyConnectedCompressed", "LLMMLP", "QKVProjection")
+OWN = "Reference"
+"""Type of Braid's own operators in the device's plan."""
+PRODUCTS = ("FullyConnected", "FullyConnectedCompressed", "LLMMLP", "QKVProjection", OWN)
 """Types of matrix products with weights; equal products of all layers form one row."""
 IN_LAYER = re.compile(r"layers\.\d+\.([\w.]+)")
 OF_MODEL = re.compile(r"(\w+)/")
@@ -39,10 +41,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Operators:
-    """`step_ms` is the time of the session's call; rows are what the device counted, longest first."""
+    """`step_ms` is the time of the session's call, with `tokens` of each sequence; rows are what the device
+    counted, longest first.
+    """
 
     sequences: int
     context: int
+    tokens: int
     steps: int
     step_ms: float
     rows: list[Row]
@@ -69,4 +74,4 @@ def operator_name(kind: str, name: str) -> str:
     found = IN_LAYER.search(name)
     if found is None:
         found = OF_MODEL.search(name.rpartition("model.")[2])
-    return "product " + (found[1] if found else "by weights")
+    return f"{'own product' if kind == OWN else 'product'} {found[1] if found else 'by weights'}"

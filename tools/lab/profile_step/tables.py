@@ -60,7 +60,8 @@ def _host(difference: ProfileDifference) -> Table:
 def operator_table(operators: Operators) -> Table:
     """The time of a step by operator."""
     size = f"{operators.sequences} sequences with {operators.context} tokens each"
-    title = f"a step of {size}: {operators.step_ms:.2f} ms"
+    more = f", {operators.tokens} more of each" if operators.tokens > 1 else ""
+    title = f"a step of {size}{more}: {operators.step_ms:.2f} ms"
     caption = f"mean of {operators.steps} steps"
     built = _table(title, caption, "operators", "number", "ms", "share %")
     for row in operators.rows:

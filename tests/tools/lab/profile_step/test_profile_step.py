@@ -7,6 +7,8 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from gguf import GGMLQuantizationType
+from gguf_files import write_llama_like
 from rich.console import Console
 from step_profiles import kind, phase, told
 
@@ -110,10 +112,26 @@ def test_operators_of_a_sort_are_one_row_and_those_that_did_not_run_none():
 
 
 def test_what_no_operator_counted_is_between_them():
-    text = printed(operator_table(Operators(8, 128, 5, 10.0, [Row("attention", 28, 6.0)])))
+    text = printed(operator_table(Operators(8, 128, 1, 5, 10.0, [Row("attention", 28, 6.0)])))
     (line,) = (line for line in text.splitlines() if "between them" in line)
     assert "4.000" in line
     assert "40.00" in line
+
+
+@pytest.mark.parametrize("tokens", [1, 20])
+def test_the_operators_of_a_folder_are_counted_as_its_graph_runs_them(
+    tmp_path, monkeypatch, kernel_folder, tokens
+):
+    monkeypatch.setenv("BRAID_KERNELS", str(kernel_folder))
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    write_llama_like(folder / "tiny.gguf", kind=GGMLQuantizationType.Q8_0)
+    options = ["--nodes", str(folder), "--load", "3", "--tokens", str(tokens), "--seconds", "0"]
+    done = CliRunner().invoke(command.main, options)
+    assert done.exit_code == 0, done.output
+    assert "own product" in done.output
+    assert "3 sequences with 128 tokens" in done.output
+    assert ("20 more" in done.output) == (tokens == 20)
 
 
 class FakeServer:

@@ -52,6 +52,11 @@ class StepRequests:
         self._tried: list[StepRequest] = []  # which may become one of a size
         self._tables: dict[str, ov.Tensor] = {}
 
+    @property
+    def last(self) -> ov.InferRequest:
+        """What ran the last step."""
+        return self._last.request
+
     def take(self, fixed: FixedModel, texts: Iterable[Callable[[], NDArray[np.float32]]]) -> Iterator[bool]:
         """Let steps of a size run by the model that was compiled for it, where it gives the same logits.
 

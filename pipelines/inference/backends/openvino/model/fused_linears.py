@@ -1,12 +1,17 @@
 """Lets linear layers of Braid's kernels do what surrounds them: fewer nodes, whose results stay in the cache.
 
-A linear layer of several weights, as queries, keys and values, writes an output for each of them.  One that
-reads a gate times another linear layer of the same rows computes that product while it rounds.
+Linear layers of the same rows, as queries, keys and values, are one, which rounds the rows once and writes an
+output for each of them.  One that reads a gate times another linear layer of the same rows computes that
+product while it rounds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
 import openvino as ov
+from openvino import opset13 as ops
 
 from pipelines.inference.backends.openvino.model.graph_matching import scalar_of
 from pipelines.inference.backends.openvino.model.operator_library import OperatorLibrary
@@ -15,14 +20,16 @@ BLOCK_LINEAR = "BlockLinear"
 GGUF_LINEAR = "GgufLinear"
 """The kernels' operator for a weight in a GGUF file, which is made when the model is read."""
 OPERATORS = frozenset({BLOCK_LINEAR, GGUF_LINEAR})
-BLOCK_CHANNELS = 16
-"""Channels that the kernels pack together; an output begins at a multiple of them."""
+AND = " and "
+"""Between the names of linear layers that are computed together."""
 SILU, GELU_TANH = 1, 3
 """Values of the operators' attribute `gated`."""
 
 
 def fuse_linears(model: ov.Model, library: OperatorLibrary) -> None:
-    """Replace what the operators of `library` can do themselves; names of linear layers stay."""
+    """Replace what the operators of `library` can do themselves; names of linear layers stay in theirs."""
+    for linears in list(_linears_of_same_rows(model)):
+        _join(linears, library)
     for node in model.get_ordered_ops():
         if node.get_type_name() in OPERATORS:
             _fuse_gate(node, library)
@@ -40,6 +47,31 @@ def with_attributes(node: ov.Node, rows: ov.Output, library: OperatorLibrary, **
     return operator
 
 
+def _linears_of_same_rows(model: ov.Model) -> Iterator[list[ov.Node]]:
+    """Linear layers that can be one, two and more of them; a gate is before what it is multiplied by."""
+    alike: dict[tuple[object, ...], list[ov.Node]] = {}
+    for node in model.get_ordered_ops():
+        if node.get_type_name() == BLOCK_LINEAR:
+            rows, levels = node.input_value(0), node.get_attributes()["levels"]
+            key = rows.get_node().get_name(), rows.get_index(), levels, node.get_input_size()
+            alike.setdefault(key, []).append(node)
+    for linears in alike.values():
+        if len(linears) > 1:
+            yield sorted(linears, key=lambda node: not _is_gate(node.output(0)))
+
+
+def _join(linears: list[ov.Node], library: OperatorLibrary) -> None:
+    """Compute linear layers of the same rows by one operator, whose output is split."""
+    constants = [node.input_value(number) for node in linears for number in range(1, node.get_input_size())]
+    attributes = {"levels": linears[0].get_attributes()["levels"], "weights": len(linears)}
+    joined = library.node(BLOCK_LINEAR, [linears[0].input_value(0), *constants], attributes)
+    joined.set_friendly_name(AND.join(node.get_friendly_name() for node in linears))
+    sizes = [node.get_output_partial_shape(0)[-1].get_length() for node in linears]
+    split = ops.variadic_split(joined, ops.constant(np.int64(-1)), ops.constant(np.array(sizes, np.int64)))
+    for node, output in zip(linears, split.outputs(), strict=True):
+        node.output(0).replace(output)
+
+
 def _fuse_gate(node: ov.Node, library: OperatorLibrary) -> None:
     """Let a linear layer read the gate and what it is multiplied by as the linear layer before wrote them."""
     product = node.input_value(0).get_node()
@@ -55,6 +87,12 @@ def _fuse_gate(node: ov.Node, library: OperatorLibrary) -> None:
                 return
             node.output(0).replace(fused.output(0))
             return
+
+
+def _is_gate(value: ov.Output) -> bool:
+    """Whether only an activation reads a value."""
+    gates = (_gate(port.get_node().output(0)) for port in value.get_target_inputs())
+    return any(gate is not None and gate[1] == value for gate in gates)
 
 
 def _gate(activated: ov.Output) -> tuple[int, ov.Output] | None:
@@ -99,11 +137,11 @@ def _fuse_split(split: ov.Node, library: OperatorLibrary) -> None:
     node, sizes = whole.get_node(), _sizes(split)
     if node.get_type_name() not in OPERATORS or not _has_one_reader(whole) or not sizes:
         return
-    if any(size % BLOCK_CHANNELS for size in sizes[:-1]) or node.get_output_size() != 1:
+    if node.get_output_size() != 1:
         return
     try:
         fused = with_attributes(node, node.input_value(0), library, parts=sizes)
-    except RuntimeError:  # an output without numbers
+    except RuntimeError:  # an output without numbers, or one that begins within a block of channels
         return
     for number in range(len(sizes)):
         split.output(number).replace(fused.output(number))

@@ -11,15 +11,20 @@ from openvino import opset2
 from openvino import opset13 as ops
 
 from pipelines.inference.backends.openvino.model.block_linears import use_block_linears
+from pipelines.inference.backends.openvino.model.fused_linears import AND
 
 WIDTH, INNER, ROWS = 64, 96, 37
 
 
-def weight(rng, rows, columns):
-    """A weight of int8 with a scale for a row, as graphs have it."""
-    codes = ops.constant(rng.integers(-127, 128, (rows, columns), np.int8))
+def weight(rng, rows, columns, zeros=False):
+    """A weight of int8, or uint8 with zero points, with a scale for a row, as graphs have it."""
+    dtype = np.uint8 if zeros else np.int8
+    codes = ops.constant(rng.integers(*((0, 256) if zeros else (-127, 128)), (rows, columns), dtype))
+    if zeros:
+        points = ops.constant(rng.integers(120, 136, (rows, 1), np.uint8))
+        codes = ops.subtract(ops.convert(codes, "f32"), ops.convert(points, "f32"))
     scales = ops.constant(((0.5 + rng.random((rows, 1))) / 1024).astype(np.float32))
-    return ops.multiply(ops.convert(codes, "f32"), scales)
+    return ops.multiply(codes if zeros else ops.convert(codes, "f32"), scales)
 
 
 def split(value, *sizes):
@@ -117,6 +122,104 @@ def test_queries_keys_and_values_are_outputs_where_blocks_of_channels_end(kernel
     assert kinds(model)["VariadicSplit"] == splits
     for found, wanted in zip(computed(model, some_rows()).values(), expected.values(), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
+
+
+def apart(*sizes, zeros=(False, False, False)):
+    """Linear layers of the same rows, each of a weight of its own, and one of other rows."""
+    rng = np.random.default_rng(1)
+    rows = ops.parameter([-1, WIDTH], np.float32)
+    linears = [
+        ops.matmul(rows, weight(rng, size, WIDTH, zero), False, True)
+        for size, zero in zip(sizes, zeros, strict=True)
+    ]
+    for node, name in zip(linears, "qkv", strict=True):
+        node.set_friendly_name(name)
+    other = ops.matmul(ops.relu(rows), weight(rng, 16, WIDTH), False, True)
+    return ov.Model([ops.relu(value) for value in [*linears, other]], [rows])
+
+
+@pytest.mark.parametrize(
+    ("zeros", "names"),
+    [
+        ((False, False, False), ["kqv"]),
+        ((True, True, True), ["kqv"]),
+        ((True, False, True), ["k", "qv"]),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(48, 16, 24), (20, 12, 7), (5, 100, 3)])
+def test_linear_layers_of_the_same_rows_are_one(kernels, sizes, zeros, names):
+    expected = computed(apart(*sizes, zeros=zeros), some_rows())
+    model = apart(*sizes, zeros=zeros)
+    assert use_block_linears(model, kernels(2)).count == 4
+    assert kinds(model)["BlockLinear"] == 1 + len(names)
+    assert not kinds(model)["VariadicSplit"]
+    joined = [node.get_friendly_name() for node in model.get_ops() if node.get_type_name() == "BlockLinear"]
+    assert {"".join(sorted(name.split(AND))) for name in joined} > {*names}
+    together = [value.copy() for value in computed(model, some_rows()).values()]
+    for found, wanted in zip(together, expected.values(), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
+    for found, wanted in zip(computed(model, some_rows()[:1]).values(), together, strict=True):
+        np.testing.assert_array_equal(found, wanted[:1])
+
+
+@pytest.mark.parametrize("gate_is_first", [True, False])
+@pytest.mark.parametrize("inner", [INNER, 40])
+@pytest.mark.parametrize("activate", [ops.swish, silu_by_sigmoid, gelu])
+def test_a_gate_of_a_weight_of_its_own_is_computed_by_the_next_linear_layer(
+    kernels, activate, inner, gate_is_first
+):
+    def network_apart():
+        rng = np.random.default_rng(0)
+        rows = ops.parameter([-1, WIDTH], np.float32)
+        both = [ops.matmul(rows, weight(rng, inner, WIDTH), False, True) for _ in range(2)]
+        gate, up = both if gate_is_first else reversed(both)
+        down = ops.matmul(ops.multiply(up, activate(gate)), weight(rng, WIDTH, inner), False, True)
+        return ov.Model([down], [rows])
+
+    expected = computed(network_apart(), some_rows())[0]
+    model = network_apart()
+    use_block_linears(model, kernels(2))
+    assert kinds(model) == {"Parameter": 1, "Result": 1, "BlockLinear": 2, "Constant": 6}
+    np.testing.assert_allclose(computed(model, some_rows())[0], expected, atol=1e-4 * np.abs(expected).max())
+
+
+def test_weights_of_several_types_are_read_again_from_a_stored_model(kernels, tmp_path):
+    model = apart(20, 12, 7, zeros=(True, False, True))
+    use_block_linears(model, kernels(2))
+    ov.save_model(model, tmp_path / "stored.xml", compress_to_fp16=False)
+    core = ov.Core()
+    kernels(2).library.add_to(core)
+    stored = core.read_model(tmp_path / "stored.xml")
+    assert kinds(stored)["BlockLinear"] == 3
+    for found, wanted in zip(
+        computed(stored, some_rows()).values(), computed(model, some_rows()).values(), strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def constant_of(array):
+    return ops.constant(array).output(0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "weights", "says"),
+    [
+        ((WIDTH, 32), 2, "weights of 64 and 32 columns"),
+        ((WIDTH, WIDTH), 3, "inputs of 3 weights"),
+        ((WIDTH,), 0, "inputs of 0 weights"),
+    ],
+)
+def test_weights_that_do_not_fit_together_are_refused(kernels, columns, weights, says):
+    rows = ops.parameter([-1, WIDTH], np.float32)
+    constants = [
+        constant_of(array)
+        for size in columns
+        for array in (np.ones((48, size), np.int8), np.ones((48, 1), np.float32))
+    ]
+    with pytest.raises(RuntimeError, match=says):
+        kernels(2).library.node(
+            "BlockLinear", [rows.output(0), *constants], {"levels": 2, "weights": weights}
+        )
 
 
 @pytest.mark.parametrize("attributes", [{"parts": [16, 20]}, {"parts": [20, 28]}, {"gated": 9}])
