@@ -112,21 +112,77 @@ inline void write_numbers(float scale, const SegmentInts<V>& codes, size_t rows,
     std::memcpy(out + 4 * rows * VALUE, &value, 4);
 }
 
+template <int LEVELS>
+constexpr float LARGEST_CODE = LEVELS == 1 ? 127.0f : 32639.0f;
+
+// A segment of one of `rows`, whose values are in registers.
+template <class V, class Sums, int LEVELS>
+inline void round_row(const SegmentFloats<V>& values, size_t r, size_t rows, uint8_t* to) {
+    SegmentInts<V> codes;
+    const float scale = round_segment<V>(values, LARGEST_CODE<LEVELS>, codes);
+    Sums::put(codes, to + r * Sums::CODE_BYTES);
+    write_numbers<V>(scale, codes, rows, to + rows * Sums::CODE_BYTES + 4 * r);
+}
+
+// A segment of all rows of a whole panel, as round_row writes it: what is found of a row is found of all at once.
+template <class V, class Sums, int LEVELS>
+inline void round_rows(const SegmentFloats<V> (&values)[V::MOST_ROWS], uint8_t* to) {
+    constexpr size_t ROWS = V::MOST_ROWS;
+    static_assert(V::LANES * 2 == SEGMENT, "a half is a register");
+    typename V::Int sizes[ROWS], first[ROWS], second[ROWS];
+    for (size_t r = 0; r < ROWS; r++) sizes[r] = V::larger(V::size_bits(values[r][0]), V::size_bits(values[r][1]));
+    int32_t most[ROWS], wholes[2][ROWS];
+    V::put_largest(sizes, most);
+    bool is_finite = true;
+    for (size_t r = 0; r < ROWS; r++) is_finite &= most[r] < INFINITE;
+    if (!is_finite) {
+        for (size_t r = 0; r < ROWS; r++) round_row<V, Sums, LEVELS>(values[r], r, ROWS, to);
+        return;
+    }
+    float scales[ROWS], inverse[ROWS], products[ROWS];
+    std::memcpy(scales, most, sizeof(most));
+    for (size_t r = 0; r < ROWS; r++) {
+        const float largest = scales[r];
+        inverse[r] = most[r] < LEAST ? 0.0f : LARGEST_CODE<LEVELS> / largest;
+        scales[r] = most[r] < LEAST ? 0.0f : largest / LARGEST_CODE<LEVELS>;
+    }
+    for (size_t r = 0; r < ROWS; r++) {
+        const typename V::Float factor = V::broadcast(inverse[r]);
+        const SegmentInts<V> codes = {V::nearest(V::multiply(values[r][0], factor)),
+                                      V::nearest(V::multiply(values[r][1], factor))};
+        Sums::put(codes, to + r * Sums::CODE_BYTES);
+        first[r] = codes[0];
+        second[r] = V::add(codes[0], codes[1]);
+    }
+    V::put_totals(second, wholes[0]);
+    V::put_totals(first, wholes[1]);
+    for (size_t r = 0; r < ROWS; r++) products[r] = scales[r] * static_cast<float>(wholes[0][r]);
+    to += ROWS * Sums::CODE_BYTES;
+    std::memcpy(to + 4 * ROWS * SCALE, scales, sizeof(scales));
+    std::memcpy(to + 4 * ROWS * SUM, wholes, sizeof(wholes));  // and FIRST_SUM
+    std::memcpy(to + 4 * ROWS * VALUE, products, sizeof(products));
+}
+
 // A panel, of which x points to the rows.
 template <class V, class Sums, int LEVELS, int TYPE>
 void round_panel(size_t rows, size_t k, const uint8_t* const* x, uint8_t* out) {
     constexpr size_t SIZE = TYPE == BL_F32 ? 4 : 2;
     const size_t segments = segments_of(k);
+    if constexpr (V::MOST_ROWS == 8) {
+        SegmentFloats<V> values[V::MOST_ROWS];
+        for (size_t s = 0; rows == V::MOST_ROWS && s < segments; s++, out += rows * ROW_BYTES<Sums>) {
+            for (size_t r = 0; r < rows; r++)
+                read_segment<V, TYPE>(x[r] + s * SEGMENT * SIZE, k - s * SEGMENT, values[r]);
+            round_rows<V, Sums, LEVELS>(values, out);
+        }
+        if (rows == V::MOST_ROWS) return;
+    }
     for (size_t first = 0; first < segments; first += UNIT_SEGMENTS)
         for (size_t r = 0; r < rows; r++)
             for (size_t s = first; s < segments && s < first + UNIT_SEGMENTS; s++) {
-                uint8_t* to = out + s * rows * ROW_BYTES<Sums>;
                 SegmentFloats<V> values;
-                SegmentInts<V> codes;
                 read_segment<V, TYPE>(x[r] + s * SEGMENT * SIZE, k - s * SEGMENT, values);
-                const float scale = round_segment<V>(values, LEVELS == 1 ? 127.0f : 32639.0f, codes);
-                Sums::put(codes, to + r * Sums::CODE_BYTES);
-                write_numbers<V>(scale, codes, rows, to + rows * Sums::CODE_BYTES + 4 * r);
+                round_row<V, Sums, LEVELS>(values, r, rows, out + s * rows * ROW_BYTES<Sums>);
             }
 }
 

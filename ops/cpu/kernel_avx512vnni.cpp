@@ -66,6 +66,28 @@ struct Avx512Vnni : UnsignedOperands {
     static Int shifted_down_8(Int value) { return _mm512_srai_epi32(value, 8); }
     static int32_t largest(Int value) { return _mm512_reduce_max_epi32(value); }
     static int32_t total(Int value) { return _mm512_reduce_add_epi32(value); }
+    // What `combine` makes of the lanes of each of eight registers, in their order.
+    template <class Combine>
+    static void fold(const Int (&x)[8], int32_t* out, Combine combine) {
+        __m256i halves[8], pairs[4], fours[2];
+        for (size_t i = 0; i < 8; i++)
+            halves[i] = combine(_mm512_castsi512_si256(x[i]), _mm512_extracti64x4_epi64(x[i], 1));
+        for (size_t i = 0; i < 4; i++)
+            pairs[i] = combine(_mm256_unpacklo_epi32(halves[2 * i], halves[2 * i + 1]),
+                               _mm256_unpackhi_epi32(halves[2 * i], halves[2 * i + 1]));
+        for (size_t i = 0; i < 2; i++)
+            fours[i] = combine(_mm256_unpacklo_epi64(pairs[2 * i], pairs[2 * i + 1]),
+                               _mm256_unpackhi_epi64(pairs[2 * i], pairs[2 * i + 1]));
+        const __m256i all = combine(_mm256_permute2x128_si256(fours[0], fours[1], 0x20),
+                                    _mm256_permute2x128_si256(fours[0], fours[1], 0x31));
+        std::memcpy(out, &all, sizeof(all));
+    }
+    static void put_largest(const Int (&x)[8], int32_t* out) {
+        fold(x, out, [](__m256i a, __m256i b) { return _mm256_max_epi32(a, b); });
+    }
+    static void put_totals(const Int (&x)[8], int32_t* out) {
+        fold(x, out, [](__m256i a, __m256i b) { return _mm256_add_epi32(a, b); });
+    }
     static void put_as_bytes(const Int (&codes)[2], uint8_t* out) {
         for (size_t i = 0; i < 2; i++) {
             const __m128i bytes = _mm512_cvtepi32_epi8(codes[i]);
