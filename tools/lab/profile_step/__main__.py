@@ -18,6 +18,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from graphs.errors import GraphError
 from tools.client.api_server import ApiServer
 from tools.client.http_client import RequestFailed
 from tools.client.options import server_at
@@ -63,7 +64,7 @@ def main(
         try:
             steps = count(open_counted(folder), num_streams or 1, context, seconds, tokens)
             console.print(operator_table(steps))
-        except NoDecoder as error:
+        except (NoDecoder, GraphError) as error:
             raise click.ClickException(str(error)) from error
         return
     try:
