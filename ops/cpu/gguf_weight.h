@@ -3,65 +3,14 @@
 // The file is read, not mapped: one that is cut short or replaced meanwhile gives an error, and no signal.
 #pragma once
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "gguf_blocks.h"
+#include "source_file.h"
 
 namespace braid {
-
-// A file that has to stay as it was when it was converted: size in bytes, time of its last change in ns.
-class SourceFile {
-public:
-    // Throws std::runtime_error, as all functions here.
-    SourceFile(const std::string& path, int64_t size, int64_t time)
-        : m_path(path), m_size(size), m_time(time), m_file{open(path.c_str(), O_RDONLY | O_CLOEXEC)} {
-        if (m_file.number < 0) fail(std::strerror(errno));
-        char magic[4];
-        read(0, sizeof magic, magic);
-        if (std::memcmp(magic, "GGUF", sizeof magic)) fail("is no GGUF file");
-        check();
-    }
-
-    void check() const {
-        struct stat now;
-        if (fstat(m_file.number, &now)) fail(std::strerror(errno));
-        const int64_t time = int64_t(now.st_mtim.tv_sec) * 1000000000 + now.st_mtim.tv_nsec;
-        if (now.st_size != m_size || time != m_time) fail("has changed since it was converted; load it again");
-    }
-
-    void read(int64_t offset, size_t bytes, void* into) const {
-        for (char* to = static_cast<char*>(into); bytes;) {
-            const ssize_t some = pread(m_file.number, to, bytes, offset);
-            if (some < 0 && errno == EINTR) continue;
-            if (some <= 0) fail(some ? std::strerror(errno) : "is cut short");
-            to += some, offset += some, bytes -= some;
-        }
-    }
-
-    [[noreturn]] void fail(const std::string& problem) const { throw std::runtime_error(m_path + " " + problem); }
-
-private:
-    struct Descriptor {
-        int number;
-        ~Descriptor() {
-            if (number >= 0) close(number);
-        }
-    };
-
-    std::string m_path;
-    int64_t m_size, m_time;
-    Descriptor m_file;
-};
 
 // Bytes of files that were packed in this process so far.
 inline std::atomic<uint64_t> packed_bytes{0};

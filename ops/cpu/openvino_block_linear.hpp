@@ -12,13 +12,12 @@
 
 #include <string>
 
-#include "openvino_linear.hpp"
 #include "openvino_shapes.hpp"
-#include "stored_weight.h"
+#include "openvino_stored_linear.hpp"
 
 namespace braid {
 
-class BlockLinear : public PackedLinear {
+class BlockLinear : public StoredLinear {
 public:
     OPENVINO_OP("BlockLinear", "braid");
 
@@ -71,20 +70,11 @@ protected:
             weight.codes = static_cast<const uint8_t*>(inputs[first].data());
             weight.scales = inputs[first + 1].data();
             weight.zero_points = inputs_each() > 2 ? inputs[first + 2].data() : nullptr;
-            pack_one(weight, packed.weights[number]);
+            pack_stored(weight, packed.weights[number]);
         }
     }
 
 private:
-    static void pack_one(const StoredWeight& weight, PackedWeight& to) {
-        StoredWeight::Narrow is;
-        in_parallel(weight.n, [&](size_t begin, size_t end) { weight.examine(begin, end, is); });
-        to.format = weight.narrowed(is);
-        to.bytes = HugePages::take(bl_packed_bytes(&to.format, weight.n, weight.k));
-        in_parallel(to.blocks(),
-                    [&](size_t begin, size_t end) { weight.pack(to.format, begin, end, to.bytes.get()); });
-    }
-
     size_t inputs_each() const { return (get_input_size() - 1) / size_t(m_weights); }
     size_t first_input(size_t number) const { return 1 + number * inputs_each(); }
     ov::element::Type type_of_codes(size_t number) const { return get_input_element_type(first_input(number)); }
@@ -100,29 +90,15 @@ private:
         const size_t first = first_input(number);
         for (size_t input = first; input < first + inputs_each(); input++)
             NODE_VALIDATION_CHECK(this, get_input_partial_shape(input).is_static(), "no fixed shape");
-        const ov::element::Type codes = type_of_codes(number), scales = get_input_element_type(first + 1);
+        const bool has_zeros = inputs_each() == 3;
+        const ov::element::Type zeros = has_zeros ? get_input_element_type(first + 2) : ov::element::dynamic;
         const ov::Shape shape = get_input_shape(first);
-        const bool is_signed = codes == ov::element::i4 || codes == ov::element::i8;
-        const bool is_known = is_signed || codes == ov::element::u4 || codes == ov::element::u8;
-        NODE_VALIDATION_CHECK(this, is_known && (shape.size() == 2 || shape.size() == 3), codes, shape);
-        NODE_VALIDATION_CHECK(this, scales == ov::element::f32 || scales == ov::element::f16, scales);
-        StoredWeight weight{};
-        weight.n = shape[0];
-        weight.k = shape.size() == 3 ? shape[1] * shape[2] : shape[1];
-        weight.group = shape.back();
-        weight.bits = int(codes.bitwidth());
-        weight.is_signed = is_signed;
-        weight.half_scales = scales == ov::element::f16;
-        NODE_VALIDATION_CHECK(this, weight.n && weight.k && weight.k * weight.bits % 8 == 0, shape);
+        NODE_VALIDATION_CHECK(this, shape.size() == 2 || shape.size() == 3, shape);
+        const StoredWeight weight = stored_weight(shape[0], shape.size() == 3 ? shape[1] : 1, shape.back(),
+                                                  type_of_codes(number), get_input_element_type(first + 1), zeros);
         for (size_t input = first + 1; input < first + inputs_each(); input++)
             NODE_VALIDATION_CHECK(this, has_axes(get_input_shape(input), {weight.n, weight.groups()}),
                                   get_input_shape(input));
-        if (inputs_each() == 3) {
-            const ov::element::Type zeros = get_input_element_type(first + 2);
-            NODE_VALIDATION_CHECK(this, zeros == codes || (zeros == ov::element::f32 && !weight.half_scales),
-                                  "zero points of ", zeros);
-            weight.zeros = zeros == codes ? Zeros::INTEGERS : Zeros::FLOATS;
-        }
         return weight;
     }
 

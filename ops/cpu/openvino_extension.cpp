@@ -1,9 +1,10 @@
-// OpenVINO's operators by the kernels: braid.BlockLinear, Experts, those of GGUF files, GgufLinear, GgufExperts and
-// GgufRows, and recurrent layers, ShortConv, GatedDeltaNet and Mamba2.
+// OpenVINO's operators by the kernels: braid.BlockLinear, FileLinear, Experts, those of GGUF files, GgufLinear,
+// GgufExperts and GgufRows, and recurrent layers, ShortConv, GatedDeltaNet and Mamba2.
 #include "openvino/core/op_extension.hpp"
 
 #include "openvino_block_linear.hpp"
 #include "openvino_experts.hpp"
+#include "openvino_file_linear.hpp"
 #include "openvino_gguf_experts.hpp"
 #include "openvino_gguf_linear.hpp"
 #include "openvino_gguf_rows.hpp"
@@ -12,6 +13,7 @@
 OPENVINO_CREATE_EXTENSIONS(
     std::vector<ov::Extension::Ptr>({std::make_shared<ov::OpExtension<braid::BlockLinear>>(),
                                      std::make_shared<ov::OpExtension<braid::Experts>>(),
+                                     std::make_shared<ov::OpExtension<braid::FileLinear>>(),
                                      std::make_shared<ov::OpExtension<braid::GatedDeltaNet>>(),
                                      std::make_shared<ov::OpExtension<braid::GgufExperts>>(),
                                      std::make_shared<ov::OpExtension<braid::GgufLinear>>(),

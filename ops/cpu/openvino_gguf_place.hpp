@@ -39,7 +39,7 @@ struct GgufPlace {
 
     // Of a type that is known; throws std::runtime_error.
     GgufWeight weight() const { return GgufWeight(int(type), size_t(k), runs); }
-    SourceFile open() const { return SourceFile(file, size, time); }
+    SourceFile open() const { return SourceFile(file, size, time, "GGUF"); }
 };
 
 }  // namespace braid

@@ -100,7 +100,9 @@ def read_decoder(path: Path, settings: OpenVINOSettings) -> ReadDecoder:
     if any(STATE_INPUT.fullmatch(port.any_name) for port in read.model.inputs):
         read = read._replace(recurrent=_computed_recurrences(read.model, settings))
     if settings.kernels is not None:
-        block_linears = use_block_linears(read.model, settings.kernels, nodes_for_logits(read.model))
+        block_linears = use_block_linears(
+            read.model, settings.kernels, nodes_for_logits(read.model), read.files
+        )
         read = read._replace(block_linears=block_linears)
     if settings.activation_group:
         check_group(read.model, settings.activation_group, read.block_linears.count)

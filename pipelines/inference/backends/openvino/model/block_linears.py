@@ -1,7 +1,7 @@
 """Lets Braid's own kernels compute the linear layers of a model whose weights are of few bits.
 
-The operator reads the constants of the model where they are; nothing of a weight is copied before it is
-packed for the kernels, at the first step.
+The operator reads the constants of the model where they are, in the model's file or in memory; nothing of a
+weight is copied before it is packed for the kernels, at the first step.
 """
 
 from __future__ import annotations
@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import openvino as ov
 
 from pipelines.inference.backends.openvino.model.fused_linears import (
     BLOCK_LINEAR,
+    FILE_LINEAR,
     GGUF_LINEAR,
     fuse_linears,
     with_attributes,
 )
 from pipelines.inference.backends.openvino.model.graph_matching import source_of
 from pipelines.inference.backends.openvino.model.lora_linears import has_weight
+from pipelines.inference.backends.openvino.model.mapped_files import MappedFile
 from pipelines.inference.backends.openvino.model.operator_library import LinearKernels, OperatorLibrary
 from pipelines.inference.backends.openvino.model.row_sums import sum_rows_alike
 
@@ -80,12 +82,18 @@ class _Weight(NamedTuple):
         return [each for each in self if each is not None]
 
 
-def use_block_linears(model: ov.Model, kernels: LinearKernels, head: Sequence[ov.Node] = ()) -> BlockLinears:
+def use_block_linears(
+    model: ov.Model,
+    kernels: LinearKernels,
+    head: Sequence[ov.Node] = (),
+    files: Sequence[MappedFile] = (),
+) -> BlockLinears:
     """Replace the linear layers of `model` that the kernels can compute; nodes of `head` get HEAD_LEVELS.
 
-    Names of nodes stay.  A weight of several linear layers is left to OpenVINO, which packs it once.
+    Names of nodes stay.  A weight of several linear layers is left to OpenVINO, which packs it once.  One in
+    a file of `files` is read from there, and is no part of the graph any more.
     """
-    count, linears = _replace_all(model, kernels, {node.get_name() for node in head})
+    count, linears = _replace_all(model, kernels, {node.get_name() for node in head}, files)
     fuse_linears(model, kernels.library)
     if any(node.get_type_name() in ROUTED for node in model.get_ops()):
         from pipelines.inference.backends.openvino.model.fused_routers import (
@@ -98,7 +106,9 @@ def use_block_linears(model: ov.Model, kernels: LinearKernels, head: Sequence[ov
     return BlockLinears(count, linears, kernels.title, sums_alike)
 
 
-def _replace_all(model: ov.Model, kernels: LinearKernels, head: set[str]) -> tuple[int, int]:
+def _replace_all(
+    model: ov.Model, kernels: LinearKernels, head: set[str], files: Sequence[MappedFile]
+) -> tuple[int, int]:
     """How many linear layers the kernels compute, and of how many.  Nodes that were replaced end with this
     function: while they are there, their inputs have more readers than the model shows.
     """
@@ -114,7 +124,7 @@ def _replace_all(model: ov.Model, kernels: LinearKernels, head: set[str]) -> tup
         weight = weights[node.get_name()]
         if weight is not None and uses[weight.codes.get_name()] == 1:
             levels = HEAD_LEVELS if node.get_name() in head else kernels.levels
-            count += _replace(node, weight, kernels.library, levels)
+            count += _replace(node, weight, _place(weight, files), kernels.library, levels)
     return count, len(packed) + len(linears)
 
 
@@ -124,11 +134,17 @@ def _set_levels(node: ov.Node, library: OperatorLibrary) -> None:
     node.output(0).replace(operator.output(0))
 
 
-def _replace(node: ov.Node, weight: _Weight, library: OperatorLibrary, levels: int) -> bool:
-    """Whether the operator takes this weight."""
-    inputs = [node.input_value(0), *(constant.output(0) for constant in weight.constants)]
+def _replace(
+    node: ov.Node, weight: _Weight, place: dict[str, Any] | None, library: OperatorLibrary, levels: int
+) -> bool:
+    """Whether an operator takes this weight."""
+    rows = node.input_value(0)
     try:
-        operator = library.node(BLOCK_LINEAR, inputs, {"levels": levels})
+        if place is not None:
+            operator = library.node(FILE_LINEAR, [rows], {"levels": levels, **place})
+        else:
+            constants = [constant.output(0) for constant in weight.constants]
+            operator = library.node(BLOCK_LINEAR, [rows, *constants], {"levels": levels})
     except RuntimeError:  # sizes or groups that the kernels do not have
         return False
     for constant in weight.constants:
@@ -136,6 +152,25 @@ def _replace(node: ov.Node, weight: _Weight, library: OperatorLibrary, levels: i
     operator.set_friendly_name(node.get_friendly_name())
     node.output(0).replace(operator.output(0))
     return True
+
+
+def _place(weight: _Weight, files: Sequence[MappedFile]) -> dict[str, Any] | None:
+    """The attributes that say where in a file a weight is; None for one that is not in a file, whole."""
+    shape = [*weight.codes.get_output_shape(0)]
+    groups = shape[1] if len(shape) == 3 else 1
+    for file in files:
+        places = [file.place(constant) for constant in weight.constants]
+        if None in places:
+            continue
+        types = [_type(constant) for constant in weight.constants]
+        return {
+            "file": str(file.path.resolve()),
+            "size": len(file.bytes),
+            "time": file.changed_ns,
+            "types": " ".join(types if weight.zeros is not None else [*types, "none"]),
+            "places": [shape[0], groups, shape[-1], *places, *([] if weight.zeros is not None else [-1])],
+        }
+    return None
 
 
 def _weight(node: ov.Node) -> _Weight | None:

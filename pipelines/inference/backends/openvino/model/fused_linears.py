@@ -17,9 +17,12 @@ from pipelines.inference.backends.openvino.model.graph_matching import scalar_of
 from pipelines.inference.backends.openvino.model.operator_library import OperatorLibrary
 
 BLOCK_LINEAR = "BlockLinear"
+FILE_LINEAR = "FileLinear"
+"""The kernels' operator for weights that a model's file has as BlockLinear takes them."""
 GGUF_LINEAR = "GgufLinear"
 """The kernels' operator for a weight in a GGUF file, which is made when the model is read."""
-OPERATORS = frozenset({BLOCK_LINEAR, GGUF_LINEAR})
+OPERATORS = frozenset({BLOCK_LINEAR, FILE_LINEAR, GGUF_LINEAR})
+JOINED = frozenset({BLOCK_LINEAR, FILE_LINEAR})
 AND = " and "
 """Between the names of linear layers that are computed together."""
 SILU, GELU_TANH = 1, 3
@@ -51,10 +54,10 @@ def _linears_of_same_rows(model: ov.Model) -> Iterator[list[ov.Node]]:
     """Linear layers that can be one, two and more of them; a gate is before what it is multiplied by."""
     alike: dict[tuple[object, ...], list[ov.Node]] = {}
     for node in model.get_ordered_ops():
-        if node.get_type_name() == BLOCK_LINEAR:
-            rows, levels = node.input_value(0), node.get_attributes()["levels"]
-            key = rows.get_node().get_name(), rows.get_index(), levels, node.get_input_size()
-            alike.setdefault(key, []).append(node)
+        if node.get_type_name() in JOINED:
+            rows, attributes = node.input_value(0), node.get_attributes()
+            kind = node.get_type_name(), node.get_input_size(), attributes["levels"], attributes.get("file")
+            alike.setdefault((rows.get_node().get_name(), rows.get_index(), *kind), []).append(node)
     for linears in alike.values():
         if len(linears) > 1:
             yield sorted(linears, key=lambda node: not _is_gate(node.output(0)))
@@ -63,8 +66,13 @@ def _linears_of_same_rows(model: ov.Model) -> Iterator[list[ov.Node]]:
 def _join(linears: list[ov.Node], library: OperatorLibrary) -> None:
     """Compute linear layers of the same rows by one operator, whose output is split."""
     constants = [node.input_value(number) for node in linears for number in range(1, node.get_input_size())]
-    attributes = {"levels": linears[0].get_attributes()["levels"], "weights": len(linears)}
-    joined = library.node(BLOCK_LINEAR, [linears[0].input_value(0), *constants], attributes)
+    all_attributes = [node.get_attributes() for node in linears]
+    attributes = {"levels": all_attributes[0]["levels"], "weights": len(linears)}
+    if linears[0].get_type_name() == FILE_LINEAR:
+        places = [number for each in all_attributes for number in each["places"]]
+        types = " ".join(each["types"] for each in all_attributes)
+        attributes = {**all_attributes[0], "places": places, "types": types}
+    joined = library.node(linears[0].get_type_name(), [linears[0].input_value(0), *constants], attributes)
     joined.set_friendly_name(AND.join(node.get_friendly_name() for node in linears))
     sizes = [node.get_output_partial_shape(0)[-1].get_length() for node in linears]
     split = ops.variadic_split(joined, ops.constant(np.int64(-1)), ops.constant(np.array(sizes, np.int64)))

@@ -9,10 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pipelines.base.periodic import repeated_during
+
+if TYPE_CHECKING:
+    import openvino as ov
 
 MAP_FIXED = 0x10
 """A flag of mmap(2) on Linux: replace the pages at the address."""
@@ -25,19 +29,25 @@ class MappedFile:
 
     `behind`: a second file, whose bytes begin at the next multiple of a page (`page_after`); between the two
     are zeros.  The array is writable only because OpenVINO requires it of arrays that it reads in place; do
-    not write to it.  Hold this object as long as anything reads `bytes`.  Raises OSError, and ValueError for
-    an empty file.
+    not write to it.  Hold this object as long as anything reads `bytes`.  `changed_ns` is when the file was
+    changed last.  Raises OSError, and ValueError for an empty file.
     """
 
     def __init__(self, path: Path, behind: Path | None = None) -> None:
         self.path = path
         with path.open("rb") as file:
+            self.changed_ns = os.fstat(file.fileno()).st_mtime_ns
             if behind is None:
                 self._pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             else:
                 with behind.open("rb") as second:
                     self._pages = _mapped_together(file.fileno(), second.fileno())
         self.bytes = np.frombuffer(self._pages, np.uint8)
+
+    def place(self, constant: ov.op.Constant) -> int | None:
+        """Where in the file the numbers of a constant are, in bytes; None for one that is elsewhere."""
+        offset = int(constant.data.ctypes.data) - int(self.bytes.ctypes.data)
+        return offset if 0 <= offset <= len(self.bytes) - constant.get_byte_size() else None
 
     def release_pages(self) -> None:
         """Release the pages to the kernel's page cache; a later access reads them from there or from disk."""
