@@ -1,7 +1,7 @@
 // OpenVINO's operator braid.GgufExperts: the routed experts of a layer, whose weights are rows of a GGUF file.
 //
-// Inputs after those of ExpertNetwork: biases of up, down and gate, f32 [experts, rows]; those that are absent have
-// less than two axes.  Weights are read from the file and packed at the first evaluation, after which the file is not
+// Inputs after those of ExpertNetwork: biases of up, down and gate, f32 [experts, rows], of which those that are absent
+// have less than two axes; or none of them, since devices copy each constant at each evaluation.  Weights are read from the file and packed at the first evaluation, after which the file is not
 // needed any more.  The process of a first run packs few (`braid_pack_few`).
 //
 // Attributes beside those of ExpertNetwork: experts, how many have equal shares of the rows of a weight; and those of
@@ -31,7 +31,8 @@ public:
     GgufExperts() = default;
 
     void validate_and_infer_types() override {
-        NODE_VALIDATION_CHECK(this, get_input_size() == ROUTED + PARTS, get_input_size(), " inputs");
+        NODE_VALIDATION_CHECK(this, get_input_size() == ROUTED + PARTS || get_input_size() == ROUTED,
+                              get_input_size(), " inputs");
         if (!m_is_checked) check_weights();
         m_is_checked = true;
         infer_mixed(sizes());
@@ -78,6 +79,7 @@ protected:
     const bl_weight* weights(size_t part) const override { return m_packed->weights[part].data(); }
 
     const float* biases(size_t part, const ov::TensorVector& inputs) const override {
+        if (inputs.size() == ROUTED) return nullptr;
         const ov::Tensor& bias = inputs[ROUTED + part];
         return bias.get_shape().size() > 1 ? static_cast<const float*>(bias.data()) : nullptr;
     }
@@ -100,7 +102,7 @@ private:
                                   NAMES[part], "has ", weight.n(), " rows of ", place.k);
             const char* problem = bl_check(&format, all.rows(part), all.columns(part));
             NODE_VALIDATION_CHECK(this, !problem, problem ? problem : "");
-            has_bias(ROUTED + part, all.experts, all.rows(part));
+            if (get_input_size() > ROUTED) has_bias(ROUTED + part, all.experts, all.rows(part));
         }
     }
 

@@ -53,7 +53,10 @@ def _fuse(node: ov.Node, router: _FoundRouter, library: OperatorLibrary) -> None
     weight = _weight(router.outputs, node.input_value(0), experts)
     correction = np.zeros((), np.float32) if router.correction is None else router.correction
     read = router.outputs if weight is None else weight
-    inputs = [node.input_value(0), read, ops.constant(correction).output(0), *node.input_values()[3:]]
+    rest = node.input_values()[WEIGHTS + 1 :]
+    if all(len(value.get_partial_shape()) < 2 for value in rest):  # no biases of experts in a GGUF file
+        rest = []
+    inputs = [node.input_value(0), read, ops.constant(correction).output(0), *rest]
     attributes = {**node.get_attributes(), "router_given": int(weight is None), **router.attributes}
     try:
         fused = library.node(node.get_type_name(), inputs, attributes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gguf
 import numpy as np
 import openvino as ov
+import pytest
 from gguf import GGMLQuantizationType as Type
 from openvino import opset13 as ops
 
@@ -14,7 +15,8 @@ EXPERTS, WIDTH, INNER, USED, TOKENS = 4, 64, 96, 2, 5
 MAGIC = b"GGUF".ljust(32)
 
 
-def test_experts_without_a_gate_are_the_same_read_back(kernels, tmp_path):
+@pytest.mark.parametrize("num_biases", [3, 0])
+def test_experts_without_a_gate_are_the_same_read_back(kernels, tmp_path, num_biases):
     rng, library = np.random.default_rng(0), kernels(2).library
     up = gguf.quants.quantize(rng.normal(0, 0.1, (EXPERTS, INNER, WIDTH)).astype(np.float32), Type.Q8_0)
     down = gguf.quants.quantize(rng.normal(0, 0.1, (EXPERTS, WIDTH, INNER)).astype(np.float32), Type.Q8_0)
@@ -32,7 +34,7 @@ def test_experts_without_a_gate_are_the_same_read_back(kernels, tmp_path):
     attributes |= place("up", len(MAGIC), up, WIDTH) | place("down", len(MAGIC) + up.nbytes, down, INNER)
     routed = [ops.parameter([1, -1, WIDTH], np.float32), ops.parameter([1, -1, USED], np.int64)]
     routed.append(ops.parameter([1, -1, USED], np.float32))
-    absent = [ops.constant(np.zeros((), np.float32)) for _ in range(3)]
+    absent = [ops.constant(np.zeros((), np.float32)) for _ in range(num_biases)]
     node = library.node(GGUF_EXPERTS, [parameter.output(0) for parameter in (*routed, *absent)], attributes)
     model, core = ov.Model([node], routed), ov.Core()
     ov.save_model(model, tmp_path / "model.xml")
