@@ -24,7 +24,7 @@ GGUF_LINEAR = "GgufLinear"
 OPERATORS = frozenset({BLOCK_LINEAR, FILE_LINEAR, GGUF_LINEAR})
 JOINED = frozenset({BLOCK_LINEAR, FILE_LINEAR})
 AND = " and "
-"""Between the names of linear layers that are computed together."""
+"""What is between the names of linear layers that are computed together."""
 SILU, GELU_TANH = 1, 3
 """Values of the operators' attribute `gated`."""
 
@@ -67,12 +67,12 @@ def _join(linears: list[ov.Node], library: OperatorLibrary) -> None:
     """Compute linear layers of the same rows by one operator, whose output is split."""
     constants = [node.input_value(number) for node in linears for number in range(1, node.get_input_size())]
     all_attributes = [node.get_attributes() for node in linears]
-    attributes = {"levels": all_attributes[0]["levels"], "weights": len(linears)}
+    asked = {"levels": all_attributes[0]["levels"], "weights": len(linears)}
     if linears[0].get_type_name() == FILE_LINEAR:
-        places = [number for each in all_attributes for number in each["places"]]
-        types = " ".join(each["types"] for each in all_attributes)
-        attributes = {**all_attributes[0], "places": places, "types": types}
-    joined = library.node(linears[0].get_type_name(), [linears[0].input_value(0), *constants], attributes)
+        places = [number for attributes in all_attributes for number in attributes["places"]]
+        types = " ".join(attributes["types"] for attributes in all_attributes)
+        asked = {**all_attributes[0], "places": places, "types": types}
+    joined = library.node(linears[0].get_type_name(), [linears[0].input_value(0), *constants], asked)
     joined.set_friendly_name(AND.join(node.get_friendly_name() for node in linears))
     sizes = [node.get_output_partial_shape(0)[-1].get_length() for node in linears]
     split = ops.variadic_split(joined, ops.constant(np.int64(-1)), ops.constant(np.array(sizes, np.int64)))

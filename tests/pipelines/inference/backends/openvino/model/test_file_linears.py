@@ -59,7 +59,7 @@ def stored(folder, *weights, seed=3):
     """The path of a model of linear layers of the same rows."""
     rng = np.random.default_rng(seed)
     rows = ops.parameter([-1, INNER], np.float32)
-    linears = [ops.matmul(rows, weight(rng, *each), False, True) for each in weights]
+    linears = [ops.matmul(rows, weight(rng, *form), False, True) for form in weights]
     ov.save_model(ov.Model(linears, [rows]), folder / "model.xml", compress_to_fp16=False)
     return folder / "model.xml"
 
@@ -100,8 +100,8 @@ def test_weights_of_several_forms_are_one_operator(kernels, tmp_path):
     assert "Constant" not in kinds
     from_memory, _, _ = read(path, kernels, in_file=False)
     wanted = [value.copy() for value in compiled(from_memory)(some_rows()).values()]
-    for found, expected in zip(compiled(from_file)(some_rows()).values(), wanted, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(compiled(from_file)(some_rows()).values(), wanted, strict=True):
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_a_stored_graph_reads_the_same_file(kernels, tmp_path):
@@ -113,10 +113,10 @@ def test_a_stored_graph_reads_the_same_file(kernels, tmp_path):
     again = core.compile_model(
         core.read_model(tmp_path / "again.xml"), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}
     )
-    for found, expected in zip(
+    for result, expected in zip(
         again(some_rows()).values(), compiled(model)(some_rows()).values(), strict=True
     ):
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(result, expected)
 
 
 def longer(file):

@@ -156,10 +156,10 @@ def test_linear_layers_of_the_same_rows_are_one(kernels, sizes, zeros, names):
     joined = [node.get_friendly_name() for node in model.get_ops() if node.get_type_name() == "BlockLinear"]
     assert {"".join(sorted(name.split(AND))) for name in joined} > {*names}
     together = [value.copy() for value in computed(model, some_rows()).values()]
-    for found, wanted in zip(together, expected.values(), strict=True):
-        np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
-    for found, wanted in zip(computed(model, some_rows()[:1]).values(), together, strict=True):
-        np.testing.assert_array_equal(found, wanted[:1])
+    for result, wanted in zip(together, expected.values(), strict=True):
+        np.testing.assert_allclose(result, wanted, atol=1e-4 * np.abs(wanted).max())
+    for result, wanted in zip(computed(model, some_rows()[:1]).values(), together, strict=True):
+        np.testing.assert_array_equal(result, wanted[:1])
 
 
 @pytest.mark.parametrize("gate_is_first", [True, False])
@@ -191,10 +191,10 @@ def test_weights_of_several_types_are_read_again_from_a_stored_model(kernels, tm
     kernels(2).library.add_to(core)
     stored = core.read_model(tmp_path / "stored.xml")
     assert kinds(stored)["BlockLinear"] == 3
-    for found, wanted in zip(
+    for result, wanted in zip(
         computed(stored, some_rows()).values(), computed(model, some_rows()).values(), strict=True
     ):
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(result, wanted)
 
 
 def constant_of(array):
