@@ -25,6 +25,8 @@ OPERATORS = frozenset({BLOCK_LINEAR, FILE_LINEAR, GGUF_LINEAR})
 JOINED = frozenset({BLOCK_LINEAR, FILE_LINEAR})
 AND = " and "
 """What is between the names of linear layers that are computed together."""
+MOST_JOINED = 8
+"""Linear layers that are one.  Results of more, as of all experts of a mixture, would be in memory at once."""
 SILU, GELU_TANH = 1, 3
 """Values of the operators' attribute `gated`."""
 
@@ -51,7 +53,7 @@ def with_attributes(node: ov.Node, rows: ov.Output, library: OperatorLibrary, **
 
 
 def _linears_of_same_rows(model: ov.Model) -> Iterator[list[ov.Node]]:
-    """Linear layers that can be one, two and more of them; a gate is before what it is multiplied by."""
+    """Linear layers that can be one, two to MOST_JOINED; a gate is before what it is multiplied by."""
     alike: dict[tuple[object, ...], list[ov.Node]] = {}
     for node in model.get_ordered_ops():
         if node.get_type_name() in JOINED:
@@ -59,7 +61,7 @@ def _linears_of_same_rows(model: ov.Model) -> Iterator[list[ov.Node]]:
             kind = node.get_type_name(), node.get_input_size(), attributes["levels"], attributes.get("file")
             alike.setdefault((rows.get_node().get_name(), rows.get_index(), *kind), []).append(node)
     for linears in alike.values():
-        if len(linears) > 1:
+        if 1 < len(linears) <= MOST_JOINED:
             yield sorted(linears, key=lambda node: not _is_gate(node.output(0)))
 
 

@@ -11,7 +11,7 @@ from openvino import opset2
 from openvino import opset13 as ops
 
 from pipelines.inference.backends.openvino.model.block_linears import use_block_linears
-from pipelines.inference.backends.openvino.model.fused_linears import AND
+from pipelines.inference.backends.openvino.model.fused_linears import AND, MOST_JOINED
 
 WIDTH, INNER, ROWS = 64, 96, 37
 
@@ -132,7 +132,7 @@ def apart(*sizes, zeros=(False, False, False)):
         ops.matmul(rows, weight(rng, size, WIDTH, zero), False, True)
         for size, zero in zip(sizes, zeros, strict=True)
     ]
-    for node, name in zip(linears, "qkv", strict=True):
+    for node, name in zip(linears, "qkv", strict=False):
         node.set_friendly_name(name)
     other = ops.matmul(ops.relu(rows), weight(rng, 16, WIDTH), False, True)
     return ov.Model([ops.relu(value) for value in [*linears, other]], [rows])
@@ -195,6 +195,13 @@ def test_weights_of_several_types_are_read_again_from_a_stored_model(kernels, tm
         computed(stored, some_rows()).values(), computed(model, some_rows()).values(), strict=True
     ):
         np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize(("count", "operators"), [(MOST_JOINED, 2), (MOST_JOINED + 1, MOST_JOINED + 2)])
+def test_results_of_many_linear_layers_are_not_in_memory_at_once(kernels, count, operators):
+    model = apart(*[16] * count, zeros=[False] * count)
+    use_block_linears(model, kernels(2))
+    assert kinds(model)["BlockLinear"] == operators
 
 
 def constant_of(array):
