@@ -92,7 +92,7 @@ AddTile tile_of_columns(const bl_format& format, size_t rows) {
     return tile_of_rows<V, Sums, false, BOTH, C>(rows);
 }
 
-// For 1 to V::COLUMNS columns.
+// What adds the products of a panel with 1 to V::COLUMNS columns.
 template <class V, class Sums>
 AddTile tile_of(const bl_format& format, size_t columns, size_t rows) {
     if constexpr (V::COLUMNS > 2)

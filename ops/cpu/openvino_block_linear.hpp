@@ -70,7 +70,7 @@ protected:
             weight.codes = static_cast<const uint8_t*>(inputs[first].data());
             weight.scales = inputs[first + 1].data();
             weight.zero_points = inputs_each() > 2 ? inputs[first + 2].data() : nullptr;
-            pack_stored(weight, packed.weights[number]);
+            pack_stored(weight, packed.weights[number], [] {});
         }
     }
 

@@ -76,7 +76,7 @@ protected:
             const SourceFile::Mapping scales(file, at[1], groups * (weight.half_scales ? 2 : 4));
             const SourceFile::Mapping zeros(file, has_zeros ? at[2] : at[1], has_zeros ? zero_bytes(weight) : 1);
             weight.codes = codes.data, weight.scales = scales.data, weight.zero_points = zeros.data;
-            pack_stored(weight, packed.weights[number]);
+            pack_stored(weight, packed.weights[number], [&] { codes.release(), scales.release(), zeros.release(); });
         }
         file.check();
     }
@@ -91,7 +91,8 @@ private:
 
     std::vector<StoredWeight> described() const {
         const std::vector<int64_t>& numbers = m_place->places;
-        NODE_VALIDATION_CHECK(this, numbers.size() % NUMBERS == 0, numbers.size(), " numbers of places");
+        NODE_VALIDATION_CHECK(this, !numbers.empty() && numbers.size() % NUMBERS == 0, numbers.size(),
+                              " numbers of places");
         std::istringstream types(m_place->types);
         std::vector<StoredWeight> weights;
         for (size_t at = 0; at < numbers.size(); at += NUMBERS) {
@@ -103,6 +104,8 @@ private:
                 size_t(numbers[at]), size_t(numbers[at + 1]), size_t(numbers[at + 2]), ov::element::Type(codes),
                 ov::element::Type(scales), zeros == "none" ? ov::element::dynamic : ov::element::Type(zeros)));
         }
+        std::string more;
+        NODE_VALIDATION_CHECK(this, !(types >> more), "types are ", m_place->types);
         return weights;
     }
 

@@ -1,8 +1,9 @@
 // OpenVINO's operator braid.GgufExperts: the routed experts of a layer, whose weights are rows of a GGUF file.
 //
 // Inputs after those of ExpertNetwork: biases of up, down and gate, f32 [experts, rows], of which those that are absent
-// have less than two axes; or none of them, since devices copy each constant at each evaluation.  Weights are read from the file and packed at the first evaluation, after which the file is not
-// needed any more.  The process of a first run packs few (`braid_pack_few`).
+// have less than two axes; or none of them, since devices copy each constant at each evaluation.  Weights are read from
+// the file and packed at the first evaluation, after which the file is not needed any more.  The process of a first run
+// packs few (`braid_pack_few`).
 //
 // Attributes beside those of ExpertNetwork: experts, how many have equal shares of the rows of a weight; and those of
 // GgufPlace of each weight, with up_, down_ or gate_ before their names; gate_k 0: there is no gate.

@@ -33,14 +33,26 @@ protected:
         return weight;
     }
 
-    static void pack_stored(const StoredWeight& weight, PackedWeight& to) {
+    // A piece at a time, after which between() is called.
+    template <class Between>
+    static void pack_stored(const StoredWeight& weight, PackedWeight& to, const Between& between) {
         StoredWeight::Narrow is;
-        in_parallel(weight.n, [&](size_t begin, size_t end) { weight.examine(begin, end, is); });
+        const size_t blocks = std::max<size_t>(1, PIECE_BYTES / (BLOCK_CHANNELS * weight.k));
+        const auto in_pieces = [&](size_t count, size_t piece, const auto& part) {
+            for (size_t first = 0; first < count; first += piece, between())
+                in_parallel(std::min(piece, count - first),
+                            [&](size_t begin, size_t end) { part(first + begin, first + end); });
+        };
+        in_pieces(weight.n, blocks * BLOCK_CHANNELS,
+                  [&](size_t begin, size_t end) { weight.examine(begin, end, is); });
         to.format = weight.narrowed(is);
         to.bytes = HugePages::take(bl_packed_bytes(&to.format, weight.n, weight.k));
-        in_parallel(to.blocks(),
-                    [&](size_t begin, size_t end) { weight.pack(to.format, begin, end, to.bytes.get()); });
+        in_pieces(to.blocks(), blocks,
+                  [&](size_t begin, size_t end) { weight.pack(to.format, begin, end, to.bytes.get()); });
     }
+
+private:
+    static constexpr size_t PIECE_BYTES = 32 << 20;  // of codes of eight bits
 };
 
 }  // namespace braid

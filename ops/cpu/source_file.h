@@ -52,12 +52,15 @@ public:
             m_size = bytes + skipped;
             m_begin = mmap(nullptr, m_size, PROT_READ, MAP_PRIVATE, file.m_file.number, offset - skipped);
             if (m_begin == MAP_FAILED) file.fail(std::strerror(errno));
-            madvise(m_begin, m_size, MADV_WILLNEED);
+            madvise(m_begin, m_size, MADV_SEQUENTIAL);
             data = static_cast<const uint8_t*>(m_begin) + skipped;
         }
         ~Mapping() { munmap(m_begin, m_size); }
         Mapping(const Mapping&) = delete;
         Mapping& operator=(const Mapping&) = delete;
+
+        // Gives the pages back; they are read again where they are needed.
+        void release() const { madvise(m_begin, m_size, MADV_DONTNEED); }
 
         const uint8_t* data;
 

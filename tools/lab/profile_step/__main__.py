@@ -43,7 +43,13 @@ WIDTH = 110
 )
 @click.option("--nodes", "folder", type=click.Path(exists=True, path_type=Path), help="A model's folder.")
 @click.option("--context", default=128, show_default=True, help="With --nodes: tokens of each sequence.")
-@click.option("--tokens", default=1, show_default=True, help="With --nodes: of each sequence in a step.")
+@click.option(
+    "--tokens",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="With --nodes: of each sequence in a step.",
+)
 def main(
     url: str,
     key: str | None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -139,14 +140,14 @@ def _replace(
 ) -> bool:
     """Whether an operator takes this weight."""
     rows = node.input_value(0)
+    constants = [constant.output(0) for constant in weight.constants]
     try:
-        if place is not None:
-            operator = library.node(FILE_LINEAR, [rows], {"levels": levels, **place})
-        else:
-            constants = [constant.output(0) for constant in weight.constants]
-            operator = library.node(BLOCK_LINEAR, [rows, *constants], {"levels": levels})
+        operator = library.node(BLOCK_LINEAR, [rows, *constants], {"levels": levels})
     except RuntimeError:  # sizes or groups that the kernels do not have
         return False
+    if place is not None:
+        with suppress(RuntimeError):  # a path that is no UTF-8
+            operator = library.node(FILE_LINEAR, [rows], {"levels": levels, **place})
     for constant in weight.constants:
         constant.get_rt_info()[NOT_WIDENED] = 1
     operator.set_friendly_name(node.get_friendly_name())
@@ -164,7 +165,7 @@ def _place(weight: _Weight, files: Sequence[MappedFile]) -> dict[str, Any] | Non
             continue
         types = [_type(constant) for constant in weight.constants]
         return {
-            "file": str(file.path.resolve()),
+            "file": str(file.real_path),
             "size": len(file.bytes),
             "time": file.changed_ns,
             "types": " ".join(types if weight.zeros is not None else [*types, "none"]),
@@ -182,11 +183,25 @@ def _weight(node: ov.Node) -> _Weight | None:
     product = source_of(node.input_value(1), "Convert", "Reshape")
     if product.get_type_name() != "Multiply":
         return None
+    if not _are_by_group(product):
+        return None
     shifted, scales = (product.input_value(number).get_node() for number in (0, 1))
     zeros = None
     if shifted.get_type_name() == "Subtract":
+        if not _are_by_group(shifted):
+            return None
         shifted, zeros = (shifted.input_value(number).get_node() for number in (0, 1))
     return _checked(_constant(shifted), _constant(scales), None if zeros is None else _constant(zeros))
+
+
+def _are_by_group(node: ov.Node) -> bool:
+    """Whether the second operand has one number for each group of the first, or one for all."""
+    codes, numbers = (node.input_value(number).get_partial_shape() for number in (0, 1))
+    if codes.is_dynamic or numbers.is_dynamic or not len(codes):
+        return False
+    *by_group, _ = (axis.get_length() for axis in codes)
+    sizes = [axis.get_length() for axis in numbers]
+    return all(size == 1 for size in sizes) or sizes == [*by_group, 1]
 
 
 def _constant(node: ov.Node) -> ov.Node:

@@ -26,15 +26,16 @@ JOINED = frozenset({BLOCK_LINEAR, FILE_LINEAR})
 AND = " and "
 """What is between the names of linear layers that are computed together."""
 MOST_JOINED = 8
-"""Linear layers that are one.  Results of more, as of all experts of a mixture, would be in memory at once."""
+"""Linear layers that are one.  Results of more, as of all experts of a mixture, would be in memory at
+once.
+"""
 SILU, GELU_TANH = 1, 3
 """Values of the operators' attribute `gated`."""
 
 
 def fuse_linears(model: ov.Model, library: OperatorLibrary) -> None:
-    """Replace what the operators of `library` can do themselves; names of linear layers stay in theirs."""
-    for linears in list(_linears_of_same_rows(model)):
-        _join(linears, library)
+    """Replace what the operators of `library` can do themselves; a joined one has all names of its layers."""
+    _join_linears(model, library)
     for node in model.get_ordered_ops():
         if node.get_type_name() in OPERATORS:
             _fuse_gate(node, library)
@@ -52,17 +53,48 @@ def with_attributes(node: ov.Node, rows: ov.Output, library: OperatorLibrary, **
     return operator
 
 
+def _join_linears(model: ov.Model, library: OperatorLibrary) -> None:
+    """Let linear layers of the same rows be one.  Nodes that were replaced end with this function: while they
+    are there, their inputs have more readers than the model shows.
+    """
+    for linears in list(_linears_of_same_rows(model)):
+        _join(linears, library)
+
+
 def _linears_of_same_rows(model: ov.Model) -> Iterator[list[ov.Node]]:
-    """Linear layers that can be one, two to MOST_JOINED; a gate is before what it is multiplied by."""
+    """Give what can be one: a gate before what it is multiplied by, and two to MOST_JOINED others."""
     alike: dict[tuple[object, ...], list[ov.Node]] = {}
     for node in model.get_ordered_ops():
-        if node.get_type_name() in JOINED:
+        if node.get_type_name() in JOINED and not _is_split(node.output(0)):
             rows, attributes = node.input_value(0), node.get_attributes()
             kind = node.get_type_name(), node.get_input_size(), attributes["levels"], attributes.get("file")
             alike.setdefault((rows.get_node().get_name(), rows.get_index(), *kind), []).append(node)
     for linears in alike.values():
-        if 1 < len(linears) <= MOST_JOINED:
-            yield sorted(linears, key=lambda node: not _is_gate(node.output(0)))
+        others = {node.get_name(): node for node in linears}
+        for node in linears:
+            up = _multiplied_by(node.output(0))
+            if up is not None and {node.get_name(), up} <= {*others}:
+                yield [others.pop(node.get_name()), others.pop(up)]
+        if 1 < len(others) <= MOST_JOINED:
+            yield [*others.values()]
+
+
+def _is_split(value: ov.Output) -> bool:
+    """Whether a value is split in parts, which the linear layer alone can write."""
+    return any(port.get_node().get_type_name() == "VariadicSplit" for port in value.get_target_inputs())
+
+
+def _multiplied_by(gate: ov.Output) -> str | None:
+    """The name of the node by which a value is multiplied once it is activated; None for what is no gate."""
+    for port in gate.get_target_inputs():
+        activated = port.get_node().output(0)
+        activation = _gate(activated)
+        if activation is not None and activation[1] == gate:
+            (reader,) = activated.get_target_inputs()
+            product = reader.get_node()
+            if product.get_type_name() == "Multiply":
+                return str(product.input_value(1 - reader.get_index()).get_node().get_name())
+    return None
 
 
 def _join(linears: list[ov.Node], library: OperatorLibrary) -> None:
@@ -97,12 +129,6 @@ def _fuse_gate(node: ov.Node, library: OperatorLibrary) -> None:
                 return
             node.output(0).replace(fused.output(0))
             return
-
-
-def _is_gate(value: ov.Output) -> bool:
-    """Whether only an activation reads a value."""
-    gates = (_gate(port.get_node().output(0)) for port in value.get_target_inputs())
-    return any(gate is not None and gate[1] == value for gate in gates)
 
 
 def _gate(activated: ov.Output) -> tuple[int, ov.Output] | None:

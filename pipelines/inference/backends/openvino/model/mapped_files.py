@@ -30,12 +30,12 @@ class MappedFile:
     `behind`: a second file, whose bytes begin at the next multiple of a page (`page_after`); between the two
     are zeros.  The array is writable only because OpenVINO requires it of arrays that it reads in place; do
     not write to it.  Hold this object as long as anything reads `bytes`.  `changed_ns` is when the file was
-    changed last.  Raises OSError, and ValueError for an empty file.
+    changed last, `real_path` its path without links.  Raises OSError, and ValueError for an empty file.
     """
 
     def __init__(self, path: Path, behind: Path | None = None) -> None:
-        self.path = path
-        with path.open("rb") as file:
+        self.path, self.real_path = path, path.resolve()
+        with self.real_path.open("rb") as file:
             self.changed_ns = os.fstat(file.fileno()).st_mtime_ns
             if behind is None:
                 self._pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
@@ -45,7 +45,7 @@ class MappedFile:
         self.bytes = np.frombuffer(self._pages, np.uint8)
 
     def place(self, constant: ov.op.Constant) -> int | None:
-        """Where in the file the numbers of a constant are, in bytes; None for one that is elsewhere."""
+        """Tell where in the file the numbers of a constant are, in bytes; None for one that is elsewhere."""
         offset = int(constant.data.ctypes.data) - int(self.bytes.ctypes.data)
         return offset if 0 <= offset <= len(self.bytes) - constant.get_byte_size() else None
 

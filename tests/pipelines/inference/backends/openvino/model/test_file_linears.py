@@ -152,6 +152,45 @@ def test_a_file_may_be_replaced_once_it_was_packed(kernels, tmp_path):
     np.testing.assert_array_equal(run(some_rows())[0], expected)
 
 
+@pytest.mark.parametrize("shape", [(1, INNER), (INNER, 1)])
+def test_scales_of_columns_in_a_file_are_left_to_openvino(kernels, tmp_path, shape):
+    """The weight is square: a count of scales does not tell columns from rows."""
+    rng = np.random.default_rng(3)
+    scales = ops.constant(rng.uniform(0.01, 0.5, shape).astype(np.float32))
+    product = ops.multiply(ops.convert(constant(rng, "i8", [INNER, INNER]), "f32"), scales)
+    rows = ops.parameter([-1, INNER], np.float32)
+    path = tmp_path / "model.xml"
+    ov.save_model(ov.Model([ops.matmul(rows, product, False, True)], [rows]), path, compress_to_fp16=False)
+    expected = compiled(ov.Core().read_model(path))(some_rows())[0].copy()
+    model, kinds, _ = read(path, kernels)
+    assert kinds["FileLinear"] == int(shape[0] != 1)
+    np.testing.assert_allclose(compiled(model)(some_rows())[0], expected, atol=1e-2 * np.abs(expected).max())
+
+
+def test_scales_within_groups_are_left_to_openvino(kernels, tmp_path):
+    """A row has as many groups as a group has weights."""
+    rng, size = np.random.default_rng(3), 32
+    codes = ops.convert(constant(rng, "i8", [40, size, size]), "f32")
+    scales = ops.constant(rng.uniform(0.01, 0.5, (40, 1, size)).astype(np.float32))
+    weight = ops.reshape(ops.multiply(codes, scales), ops.constant([40, size * size]), False)
+    rows = ops.parameter([-1, size * size], np.float32)
+    path = tmp_path / "model.xml"
+    ov.save_model(ov.Model([ops.matmul(rows, weight, False, True)], [rows]), path, compress_to_fp16=False)
+    for in_file in (True, False):
+        _, kinds, _ = read(path, kernels, in_file)
+        assert kinds["FileLinear"] + kinds["BlockLinear"] == 0
+
+
+def test_a_weight_of_many_pieces_is_packed_as_one(kernels, tmp_path):
+    """Pieces have 32 MB of codes."""
+    path = stored(tmp_path, (140_001, *FORMS["int4, asymmetric"]))
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
+    expected = ov.Core().compile_model(path, "CPU", exact)(some_rows(2))[0].copy()
+    model, kinds, _ = read(path, kernels)
+    assert kinds["FileLinear"] == 1
+    np.testing.assert_allclose(compiled(model)(some_rows(2))[0], expected, atol=1e-4 * np.abs(expected).max())
+
+
 PLACE = {"types": "i8 f16 none", "places": [40, 1, INNER, 0, 10240, -1]}
 
 
@@ -163,6 +202,8 @@ PLACE = {"types": "i8 f16 none", "places": [40, 1, INNER, 0, 10240, -1]}
         ({"types": "i8 bf16 none"}, "bf16"),
         ({"types": "i8 f16 u4"}, "zero points of u4"),
         ({"places": [40, 1, INNER, 0, 10240]}, "5 numbers"),
+        ({"places": []}, "0 numbers"),
+        ({"types": "i8 f16 none i8"}, "types are"),
         ({"places": [0, 1, INNER, 0, 10240, -1]}, "sizes"),
         ({"places": [40, 1, 2 * INNER, 0, 10240, -1]}, "differ in k"),
     ],

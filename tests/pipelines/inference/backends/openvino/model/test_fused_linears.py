@@ -197,6 +197,36 @@ def test_weights_of_several_types_are_read_again_from_a_stored_model(kernels, tm
         np.testing.assert_array_equal(result, wanted)
 
 
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_gate_is_one_with_its_other_half_beside_other_linear_layers_of_the_same_rows(kernels, count):
+    def network_beside_others():
+        rng = np.random.default_rng(0)
+        rows = ops.parameter([-1, WIDTH], np.float32)
+        others = [ops.relu(ops.matmul(rows, weight(rng, 16, WIDTH), False, True)) for _ in range(count)]
+        gate, up = (ops.matmul(rows, weight(rng, INNER, WIDTH), False, True) for _ in range(2))
+        down = ops.matmul(ops.multiply(up, ops.swish(gate)), weight(rng, WIDTH, INNER), False, True)
+        return ov.Model([down, *others], [rows])
+
+    model = network_beside_others()
+    expected = [value.copy() for value in computed(model, some_rows()).values()]
+    use_block_linears(model, kernels(2))
+    assert kinds(model)["BlockLinear"] == 2 + count
+    assert not {"Swish", "VariadicSplit"} & {*kinds(model)}
+    for result, wanted in zip(computed(model, some_rows()).values(), expected, strict=True):
+        np.testing.assert_allclose(result, wanted, atol=1e-4 * np.abs(wanted).max())
+
+
+def test_what_one_linear_layer_writes_in_parts_is_not_joined_with_others(kernels):
+    rng = np.random.default_rng(0)
+    rows = ops.parameter([-1, WIDTH], np.float32)
+    parts = split(ops.matmul(rows, weight(rng, 64, WIDTH), False, True), 48, 16)
+    other = ops.matmul(rows, weight(rng, 32, WIDTH), False, True)
+    model = ov.Model([ops.relu(value) for value in (*parts.outputs(), other)], [rows])
+    use_block_linears(model, kernels(2))
+    assert kinds(model)["BlockLinear"] == 2
+    assert not kinds(model)["VariadicSplit"]
+
+
 @pytest.mark.parametrize(("count", "operators"), [(MOST_JOINED, 2), (MOST_JOINED + 1, MOST_JOINED + 2)])
 def test_results_of_many_linear_layers_are_not_in_memory_at_once(kernels, count, operators):
     model = apart(*[16] * count, zeros=[False] * count)
