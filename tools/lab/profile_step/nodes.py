@@ -6,7 +6,7 @@ Compiles the model of a graph with counters on, in this process; asks no server.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,7 @@ def open_counted(folder: Path) -> CountingSession:
     if not models or models[-1].config.device != "cpu":
         raise NoDecoder(f"{folder}: no model line that runs on OpenVINO")
     config = models[-1].config
-    served = settings_of(config.settings())
-    settings = CountingSettings(**{field.name: getattr(served, field.name) for field in fields(served)})
+    settings = CountingSettings(**vars(settings_of(config.settings())))
     return CountingSession(model.path / config.path, settings)
 
 

@@ -37,7 +37,7 @@ def test_whole_turns_go_then_calls_with_their_results(roles, parts):
 
 
 class TenTokensEach(ScriptedPipeline):
-    """Its prompt has ten tokens for each message; its template wants the user to speak first."""
+    """A pipeline whose prompt has ten tokens for each message; its template wants the user first."""
 
     def __init__(self, max_context=100):
         super().__init__(max_context=max_context)

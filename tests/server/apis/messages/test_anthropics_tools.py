@@ -158,7 +158,7 @@ def test_such_blocks_have_no_place_elsewhere_and_end_no_conversation():
 
 
 def test_every_kind_of_block_of_the_official_client_is_known():
-    """Those of the preview that change the tools of a conversation, or compact it, are refused."""
+    """Blocks of the preview that change the tools of a conversation, or compact it, are refused."""
     from anthropic.types.beta import BetaContentBlockParam
 
     known = {*MEDIA, *LEFT_OUT, *(kind for kinds in BY_ROLE.values() for kind in kinds)}

@@ -227,7 +227,7 @@ LONG = [
 
 
 class NarrowPipeline(ScriptedPipeline):
-    """Its prompt has ten tokens for each message."""
+    """A pipeline whose prompt has ten tokens for each message."""
 
     def prepare(self, generation, *args, **more):
         call = super().prepare(generation, *args, **more)

@@ -282,7 +282,7 @@ def test_a_format_keeps_its_name_and_strictness():
 
 
 def test_automatic_truncation_cuts_the_prompt_of_a_composed_graph_alone(rig):
-    """Its lines add to the prompt when it runs; any other conversation is shortened by turns."""
+    """The lines of a composed graph add to the prompt when it runs; any other conversation is shortened by turns."""
     told(rig, truncation="auto")
     assert rig.pipeline.asked.truncate_prompt_tokens is None
     rig.pipeline.is_composed = True

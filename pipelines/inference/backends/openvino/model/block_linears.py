@@ -164,12 +164,15 @@ def _place(weight: _Weight, files: Sequence[MappedFile]) -> dict[str, Any] | Non
         if None in places:
             continue
         types = [_type(constant) for constant in weight.constants]
+        if weight.zeros is None:
+            types.append("none")
+            places.append(-1)
         return {
             "file": str(file.real_path),
             "size": len(file.bytes),
             "time": file.changed_ns,
-            "types": " ".join(types if weight.zeros is not None else [*types, "none"]),
-            "places": [shape[0], groups, shape[-1], *places, *([] if weight.zeros is not None else [-1])],
+            "types": " ".join(types),
+            "places": [shape[0], groups, shape[-1], *places],
         }
     return None
 

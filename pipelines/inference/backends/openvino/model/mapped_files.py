@@ -45,7 +45,7 @@ class MappedFile:
         self.bytes = np.frombuffer(self._pages, np.uint8)
 
     def place(self, constant: ov.op.Constant) -> int | None:
-        """Tell where in the file the numbers of a constant are, in bytes; None for one that is elsewhere."""
+        """The offset of a constant's numbers in the file, in bytes; None for one that is elsewhere."""
         offset = int(constant.data.ctypes.data) - int(self.bytes.ctypes.data)
         return offset if 0 <= offset <= len(self.bytes) - constant.get_byte_size() else None
 
