@@ -21,8 +21,8 @@ inline size_t panel_rows(size_t left, size_t most) {
     return most;
 }
 
-// Codes around a middle, codes from 0 with a minimum, or codes around a middle with a minimum.
-enum Zeros { MIDDLE, MINIMUM, BOTH };
+// Codes around a middle, codes from 0 with a minimum, or codes around zeros of their groups.
+enum Zeros { MIDDLE, MINIMUM, INTEGERS };
 
 // A segment of a panel of R rows; IN_HALVES: of which each half is a part with a scale of the weights.
 template <class V, class Sums, bool IN_HALVES, int R>
@@ -37,13 +37,21 @@ struct PanelSegment {
         return part ? number<int32_t>(SUM, r) - first : first;
     }
 
+    // What a part's sum begins with, so that each code is less by `middle`, or by `zeros` where it has those, of
+    // which V::operand takes V::OFFSET itself.
+    template <int ZEROS>
+    typename V::Int start(int middle, const int32_t* zeros, int part, int r) const {
+        if (ZEROS != INTEGERS) return V::broadcast(-middle * sum(part, r));
+        return V::times(V::subtract(V::broadcast(V::OFFSET), V::ints(zeros)), V::broadcast(sum(part, r)));
+    }
+
     // Adds a part's sum to a total.
     template <int ZEROS>
     typename V::Float add(typename V::Float total, typename V::Float sum_of_products, int part, int r,
                           typename V::Float scale, typename V::Float minimum) const {
         const typename V::Float scaled = V::multiply(scale, V::broadcast(number<float>(SCALE, r)));
         total = V::add_product(sum_of_products, scaled, total);
-        if (ZEROS == MIDDLE) return total;
+        if (ZEROS != MINIMUM) return total;
         const float value = !IN_HALVES ? number<float>(VALUE, r)
                                        : number<float>(SCALE, r) * static_cast<float>(sum(part, r));
         return V::add_product(minimum, V::broadcast(value), total);

@@ -67,10 +67,13 @@ void add_products(const Segments& given) {
             const Lines lines{given.codes + s * given.code_step + 4 * lane};
 #pragma GCC unroll 2
             for (int half = 0; half < HALVES; half++) {
+                const size_t group = CHANNELS * (IN_HALVES ? 2 * s + half : s >> given.shift) + lane;
+                const int32_t* zeros = given.unit.zeros + group;
                 Sums sums[R];
 #pragma GCC unroll 8
                 for (int r = 0; r < R; r++)
-                    sums[r].begin(STARTS_AT_0 ? 0 : -given.middle * panel.sum(half, r));
+                    sums[r].begin(STARTS_AT_0 ? V::broadcast(0)
+                                              : panel.template start<ZEROS>(given.middle, zeros, half, r));
 #pragma GCC unroll 8
                 for (int i = half * HALF_LINES; i < (half + 1) * HALF_LINES; i++) {
                     typename V::Int parts[PARTS];
@@ -81,9 +84,8 @@ void add_products(const Segments& given) {
                         for (int p = 0; p < PARTS; p++)
                             sums[r].add(parts[p], Sums::four(panel.codes(r), PARTS * i + p));
                 }
-                const size_t group = CHANNELS * (IN_HALVES ? 2 * s + half : s >> given.shift) + lane;
                 const Float scale = V::load(given.unit.scales + group);
-                const Float minimum = ZEROS == MIDDLE ? scale : V::load(given.unit.minimums + group);
+                const Float minimum = ZEROS != MINIMUM ? scale : V::load(given.unit.minimums + group);
 #pragma GCC unroll 8
                 for (int r = 0; r < R; r++)
                     totals[r] = panel.template add<ZEROS>(totals[r], sums[r].value(), half, r, scale, minimum);
@@ -106,19 +108,18 @@ AddProducts for_rows(size_t rows) {
     return add_products<V, Lines, Sums, IN_HALVES, ZEROS, 4>;
 }
 
+template <class V, class Lines, class Sums, bool IN_HALVES>
+AddProducts for_lines(const bl_format& format, size_t rows) {
+    return format.zeros == BL_MIDDLE    ? for_rows<V, Lines, Sums, IN_HALVES, MIDDLE>(rows)
+           : format.zeros == BL_MINIMUM ? for_rows<V, Lines, Sums, IN_HALVES, MINIMUM>(rows)
+                                        : for_rows<V, Lines, Sums, IN_HALVES, INTEGERS>(rows);
+}
+
 template <class V, class Sums>
 AddProducts for_format(const bl_format& format, bool are_nibbles, size_t rows) {
-    using Lines = ByteLines<V>;
-    const bool has_middle = format.zeros == BL_MIDDLE;
-    if (are_nibbles)
-        return has_middle ? for_rows<V, NibbleLines<V>, Sums, false, MIDDLE>(rows)
-                          : for_rows<V, NibbleLines<V>, Sums, false, MINIMUM>(rows);
-    if (format.group == 16)
-        return has_middle ? for_rows<V, Lines, Sums, true, MIDDLE>(rows)
-                          : for_rows<V, Lines, Sums, true, BOTH>(rows);
-    if (has_middle) return for_rows<V, Lines, Sums, false, MIDDLE>(rows);
-    if (format.zeros == BL_MINIMUM) return for_rows<V, Lines, Sums, false, MINIMUM>(rows);
-    return for_rows<V, Lines, Sums, false, BOTH>(rows);
+    return are_nibbles           ? for_lines<V, NibbleLines<V>, Sums, false>(format, rows)
+           : format.group == 16 ? for_lines<V, ByteLines<V>, Sums, true>(format, rows)
+                                : for_lines<V, ByteLines<V>, Sums, false>(format, rows);
 }
 
 // A unit at `at`; its scales are unpacked, its codes are not yet.
@@ -155,13 +156,13 @@ void add_unit(const Product& product, Segments given, size_t first, bool are_nib
     }
 }
 
-// One block of at most FEW_ROWS rows.
+// One block of all rows, which are FEW_ROWS at most.
 template <class V, class Sums>
 void multiply_few(const Product& product, size_t block) {
     const bl_format& format = product.format;
     const size_t segments = segments_of(product.k);
-    const bool are_nibbles = format.bits == 4 && !format.table && format.group != 16 &&
-                             format.zeros != BL_INTEGER && product.m <= V::MOST_ROWS;
+    const bool are_nibbles =
+        format.bits == 4 && !format.table && format.group != 16 && product.m <= V::MOST_ROWS;
     const uint8_t* at = product.packed + block * record_bytes(format, product.k);
     alignas(64) float totals[FEW_ROWS<V>][CHANNELS];
     std::memset(totals, 0, product.m * sizeof(totals[0]));

@@ -8,14 +8,15 @@
 
 namespace braid {
 
-// A whole product; `rounded`, `packed` and `y` begin with the first row and the first channel.
+// Rows of a product.  `rounded` and `packed` begin with the first of all m rows and n channels.
 struct Product {
     const bl_format& format;
     int levels, type;
     size_t m, n, k;
     const uint8_t *rounded, *packed;
-    uint8_t* y;
+    uint8_t* y;  // begins with first_row, which is a multiple of TILE_ROWS, and with first_block
     size_t stride;
+    size_t first_row, end_row, first_block;
 };
 
 // A product in float32, whose weight is [k][n]; columns are computed from a multiple of 16 to another.

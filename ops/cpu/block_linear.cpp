@@ -183,17 +183,97 @@ struct Rows {
     }
 };
 
-// The cost of a block of a list's entry, in rows: to read its weights takes as long as to multiply some rows.
-size_t cost_of(const bl_expert_rows& rows) {
-    constexpr size_t READING = 8;
-    return rows.end > rows.begin ? READING + rows.end - rows.begin : 0;
-}
+// The products of a hidden layer, and what is between them: some rows and channels at a time, for the second cache.
+struct Hidden {
+    const bl_hidden& layer;
+    int levels;
+    size_t m, n, k;
+    const uint8_t* rounded;
 
-// How many of an entry's blocks, which cost `cost` each after `before`, begin before `limit`.
-size_t blocks_within(size_t before, size_t cost, size_t blocks, size_t limit) {
-    if (limit <= before || !cost) return 0;
-    const size_t count = ratio_up(limit - before, cost);
-    return count < blocks ? count : blocks;
+    void multiply(size_t begin, size_t end, float* y, size_t stride) const {
+        static thread_local std::vector<float> memory;
+        if (memory.size() < 2 * NUMBERS) memory.resize(2 * NUMBERS);
+        float *const gates = layer.gate ? memory.data() : nullptr, *const ups = memory.data() + NUMBERS;
+        const size_t together = m < TOGETHER ? m : TOGETHER, most = NUMBERS / CHANNELS / (together ? together : 1);
+        for (size_t row = 0; row < m; row += together)
+            for (size_t block = begin; block < end; block += most) {
+                const size_t end_row = m - row < together ? m : row + together;
+                const Part part{row, end_row, block, end - block < most ? end : block + most};
+                if (gates) multiply_part(*layer.gate, layer.gate_bias, part, gates);
+                multiply_part(*layer.up, layer.up_bias, part, ups);
+                for (size_t r = 0; r < end_row - row; r++) {
+                    const size_t at = r * part.width();
+                    bl_activate(&layer.activation, count(part), gates ? gates + at : nullptr, ups + at,
+                                y + (row + r) * stride + block * CHANNELS);
+                }
+            }
+    }
+
+private:
+    static constexpr size_t TOGETHER = 256, NUMBERS = TOGETHER * 6 * CHANNELS;  // rows; numbers of each product
+
+    struct Part {
+        size_t row, end_row, block, end;
+
+        size_t width() const { return (end - block) * CHANNELS; }
+    };
+
+    // Channels of a part, of which the last block may have fewer.
+    size_t count(const Part& part) const {
+        return (part.end * CHANNELS < n ? part.end * CHANNELS : n) - part.block * CHANNELS;
+    }
+
+    void multiply_part(const bl_weight& weight, const float* bias, const Part& part, float* to) const {
+        const Product product{weight.format, levels, BL_F32, m, n, k, rounded,
+                              static_cast<const uint8_t*>(weight.packed), reinterpret_cast<uint8_t*>(to),
+                              part.width(), part.row, part.end_row, part.block};
+        in_use->multiply(product, part.block, part.end);
+        for (size_t r = 0; bias && r < part.end_row - part.row; r++)
+            for (size_t i = 0; i < count(part); i++) to[r * part.width() + i] += bias[part.block * CHANNELS + i];
+    }
+};
+
+// Rows that are routed to experts, and how their products are shared.
+struct Routed {
+    const bl_expert_rows* list;
+    size_t count, row_bytes;
+    const uint8_t* rounded;
+
+    // Calls multiply(entry, its first row, begin, end) for the blocks [begin, end) of n channels that are part `part`.
+    template <class Multiply>
+    void share(size_t n, size_t part, size_t parts, const Multiply& multiply) const {
+        const size_t blocks = ratio_up(n, CHANNELS);
+        size_t all = 0, before = 0;
+        for (size_t i = 0; i < count; i++) all += blocks * cost_of(list[i]);
+        for (size_t i = 0; i < count; i++) {
+            const size_t cost = cost_of(list[i]);
+            const size_t begin = blocks_within(before, cost, blocks, all * part / parts);
+            const size_t end = blocks_within(before, cost, blocks, all * (part + 1) / parts);
+            before += blocks * cost;
+            if (begin < end) multiply(list[i], rounded + list[i].begin * row_bytes, begin, end);
+        }
+    }
+
+private:
+    // The cost of a block of a list's entry, in rows: to read its weights takes as long as to multiply some rows.
+    static size_t cost_of(const bl_expert_rows& rows) {
+        constexpr size_t READING = 8;
+        return rows.end > rows.begin ? READING + rows.end - rows.begin : 0;
+    }
+
+    // How many of an entry's blocks, which cost `cost` each after `before`, begin before `limit`.
+    static size_t blocks_within(size_t before, size_t cost, size_t blocks, size_t limit) {
+        if (limit <= before || !cost) return 0;
+        const size_t within = ratio_up(limit - before, cost);
+        return within < blocks ? within : blocks;
+    }
+};
+
+// The hidden layer of an expert with n numbers.
+bl_hidden of_expert(const bl_hidden& all, size_t expert, size_t n) {
+    const auto bias_of = [&](const float* biases) { return biases ? biases + expert * n : nullptr; };
+    return {all.activation, all.gate ? all.gate + expert : nullptr, all.up + expert, bias_of(all.gate_bias),
+            bias_of(all.up_bias)};
 }
 
 const char* problem_of(const bl_format& format) {
@@ -271,24 +351,6 @@ void bl_round(int levels, int type, size_t m, size_t k, const void* x, size_t st
         rows.round(row, last - row < TILE_ROWS ? last - row : TILE_ROWS, m, static_cast<uint8_t*>(rounded));
 }
 
-void bl_round_gated(const bl_activation* activation, int levels, size_t m, size_t k, const float* x, size_t stride,
-                    size_t begin, size_t end, void* rounded) {
-    static thread_local std::vector<float> tile;
-    if (tile.size() < TILE_ROWS * k) tile.resize(TILE_ROWS * k);
-    const Rows rows{levels, BL_F32, k, nullptr, 0, nullptr};
-    const size_t last = m < end * TILE_ROWS ? m : end * TILE_ROWS;
-    for (size_t row = begin * TILE_ROWS; row < last; row += TILE_ROWS) {
-        const size_t count = last - row < TILE_ROWS ? last - row : TILE_ROWS;
-        const uint8_t* at[TILE_ROWS];
-        for (size_t r = 0; r < count; r++) {
-            const float* gate = x + (row + r) * stride;
-            bl_activate(activation, k, gate, gate + k, tile.data() + r * k);
-            at[r] = reinterpret_cast<const uint8_t*>(tile.data() + r * k);
-        }
-        rows.round_rows(at, row, count, m, static_cast<uint8_t*>(rounded));
-    }
-}
-
 void bl_multiply_floats(size_t m, size_t n, size_t k, const float* x, size_t stride, const float* weight, size_t begin,
                         size_t end, float* y) {
     in_use->multiply_floats({m, n, k, x, stride, weight, y}, begin * CHANNELS, end * CHANNELS);
@@ -297,8 +359,14 @@ void bl_multiply_floats(size_t m, size_t n, size_t k, const float* x, size_t str
 void bl_multiply(const bl_format* format, int levels, int type, size_t m, size_t n, size_t k,
                  const void* rounded, const void* packed, size_t begin, size_t end, void* y, size_t stride) {
     const Product product{*format, levels, type, m, n, k, static_cast<const uint8_t*>(rounded),
-                          static_cast<const uint8_t*>(packed), static_cast<uint8_t*>(y), stride};
+                          static_cast<const uint8_t*>(packed), static_cast<uint8_t*>(y), stride, 0, m, 0};
     in_use->multiply(product, begin, end);
+}
+
+void bl_multiply_hidden(const bl_hidden* layer, int levels, size_t m, size_t n, size_t k, const void* rounded,
+                        size_t begin, size_t end, float* y, size_t stride) {
+    const Hidden hidden{*layer, levels, m, n, k, static_cast<const uint8_t*>(rounded)};
+    hidden.multiply(begin, end, y, stride);
 }
 
 void bl_round_experts(const bl_expert_rows* list, size_t count, int levels, int type, size_t k, const void* x,
@@ -316,20 +384,21 @@ void bl_round_experts(const bl_expert_rows* list, size_t count, int levels, int 
 void bl_multiply_experts(const bl_weight* weights, const bl_expert_rows* list, size_t count, int levels, int type,
                          size_t n, size_t k, const void* rounded, size_t part, size_t parts, void* y,
                          size_t stride) {
-    const size_t blocks = ratio_up(n, CHANNELS), size = type == BL_F32 ? 4 : 2;
-    const size_t row_bytes = bl_rounded_bytes(levels, 1, k);
-    size_t all = 0, before = 0;
-    for (size_t i = 0; i < count; i++) all += blocks * cost_of(list[i]);
-    for (size_t i = 0; i < count; i++) {
-        const size_t cost = cost_of(list[i]), first = list[i].begin;
-        const size_t begin = blocks_within(before, cost, blocks, all * part / parts);
-        const size_t end = blocks_within(before, cost, blocks, all * (part + 1) / parts);
-        before += blocks * cost;
-        const bl_weight& weight = weights[list[i].expert];
-        if (begin < end)
-            bl_multiply(&weight.format, levels, type, list[i].end - first, n, k,
-                        static_cast<const uint8_t*>(rounded) + first * row_bytes, weight.packed, begin, end,
-                        static_cast<uint8_t*>(y) + first * stride * size, stride);
-    }
+    const size_t size = type == BL_F32 ? 4 : 2;
+    const Routed routed{list, count, bl_rounded_bytes(levels, 1, k), static_cast<const uint8_t*>(rounded)};
+    routed.share(n, part, parts, [&](const bl_expert_rows& rows, const uint8_t* x, size_t begin, size_t end) {
+        const bl_weight& weight = weights[rows.expert];
+        bl_multiply(&weight.format, levels, type, rows.end - rows.begin, n, k, x, weight.packed, begin, end,
+                    static_cast<uint8_t*>(y) + rows.begin * stride * size, stride);
+    });
+}
+
+void bl_multiply_hidden_experts(const bl_hidden* layers, const bl_expert_rows* list, size_t count, int levels, size_t n,
+                                size_t k, const void* rounded, size_t part, size_t parts, float* y, size_t stride) {
+    const Routed routed{list, count, bl_rounded_bytes(levels, 1, k), static_cast<const uint8_t*>(rounded)};
+    routed.share(n, part, parts, [&](const bl_expert_rows& rows, const uint8_t* x, size_t begin, size_t end) {
+        const bl_hidden layer = of_expert(*layers, rows.expert, n);
+        bl_multiply_hidden(&layer, levels, rows.end - rows.begin, n, k, x, begin, end, y + rows.begin * stride, stride);
+    });
 }
 }

@@ -8,12 +8,11 @@
  *     levels 1:  s = largest / 127,    x ~ s * q, q = an int8
  *     levels 2:  s = largest / 32639,  x ~ s * q, q = an int16
  * For each segment, or each half of one where a group has 16 weights, in ascending order:
- *     y = fma(float(sum of (code - middle) * q), scale * s, y)         the sum is exact, in int32
- *     y = fma(minimum, s * float(sum of q), y)                         BL_MINIMUM and BL_INTEGER
- * where middle is 0 for BL_MINIMUM, 2^(bits-1) otherwise, and minimum of BL_INTEGER is -(scale * (zero -
- * middle)); all in float32, so that results are the same to the last bit for each instruction set, however many
- * rows and threads there are.  A segment whose numbers are all below 2^-100 counts as zeros.  A row with an
- * infinity or a NaN gives NaN in all channels.
+ *     y = fma(float(sum of (code - zero) * q), scale * s, y)           the sum is exact, in int32
+ *     y = fma(minimum, s * float(sum of q), y)                         BL_MINIMUM
+ * where zero is 0 for BL_MINIMUM and 2^(bits-1) for BL_MIDDLE; all in float32, so that results are the same to the last
+ * bit for each instruction set, however many rows and threads there are.  A segment whose numbers are all below
+ * 2^-100 counts as zeros.  A row with an infinity or a NaN gives NaN in all channels.
  */
 #ifndef BRAID_BLOCK_LINEAR_H
 #define BRAID_BLOCK_LINEAR_H
@@ -97,12 +96,6 @@ typedef struct {
     const void* packed;
 } bl_weight;
 
-/* Part `part` of `parts`, which are even, of the products of all rows of the list; y has the sorted rows.
- * `weights` are those of the experts, by number. */
-void bl_multiply_experts(const bl_weight* weights, const bl_expert_rows* list, size_t count, int levels, int type,
-                         size_t n, size_t k, const void* rounded, size_t part, size_t parts, void* y,
-                         size_t stride);
-
 /* What is between the linear layers of a network: activation(gate) * up, or activation(up) without a gate.
  *     BL_SILU     x * sigmoid(x)                 BL_RELU2   max(x, 0)^2
  *     BL_GELU     gelu(x), by erf                BL_GELU_TANH   gelu(x), by tanh
@@ -118,9 +111,27 @@ typedef struct {
 /* out may be gate or up; gate is NULL where there is none. */
 void bl_activate(const bl_activation* activation, size_t count, const float* gate, const float* up, float* out);
 
-/* As bl_round of float32, of activation(gate) * up: a row of x has k numbers of the gate, then k of up. */
-void bl_round_gated(const bl_activation* activation, int levels, size_t m, size_t k, const float* x, size_t stride,
-                    size_t begin, size_t end, void* rounded);
+/* The hidden layer of a network: activation(gate . x + gate_bias) * (up . x + up_bias). */
+typedef struct {
+    bl_activation activation;
+    const bl_weight *gate, *up;        /* [n][k]; gate is NULL where there is none; of experts by number */
+    const float *gate_bias, *up_bias;  /* [n], of experts [experts][n], or NULL */
+} bl_hidden;
+
+/* Blocks [begin, end) of 16 channels of all m rows of y, the numbers of a hidden layer, which has a stride of `stride`
+ * elements. */
+void bl_multiply_hidden(const bl_hidden* layer, int levels, size_t m, size_t n, size_t k, const void* rounded,
+                        size_t begin, size_t end, float* y, size_t stride);
+
+/* Part `part` of `parts`, which are even, of the products of all rows of the list; y has the sorted rows.
+ * `weights` are those of the experts, by number. */
+void bl_multiply_experts(const bl_weight* weights, const bl_expert_rows* list, size_t count, int levels, int type,
+                         size_t n, size_t k, const void* rounded, size_t part, size_t parts, void* y,
+                         size_t stride);
+
+/* As bl_multiply_experts, of the hidden layers of experts. */
+void bl_multiply_hidden_experts(const bl_hidden* layers, const bl_expert_rows* list, size_t count, int levels, size_t n,
+                                size_t k, const void* rounded, size_t part, size_t parts, float* y, size_t stride);
 
 /* Blocks [begin, end) of 16 columns of y[m][n] = x[m][k] . weight[k][n] in float32, where n is a multiple of 16; x has
  * a stride of `stride` elements.  A sum is in the same order for each instruction set, however many rows there are. */

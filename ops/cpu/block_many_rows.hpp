@@ -16,6 +16,7 @@ constexpr size_t MOST_COLUMNS = 3;            // of V::COLUMNS
 struct Column {
     const uint8_t* codes;  // lines of bytes or of words
     const float *scales, *minimums;
+    const int32_t* zeros;
     float* totals;
 };
 
@@ -35,13 +36,16 @@ void add_tile(const Tile& asked) {
     PanelSegment<V, Sums, IN_HALVES, R> panel{given.activations};
     for (size_t s = 0; s < given.count; s++, panel.next())
         for (int half = 0; half < HALVES; half++) {
+            const size_t group = CHANNELS * (IN_HALVES ? 2 * s + half : s >> given.shift);
             Sums sums[C][R];
 #pragma GCC unroll 8
-            for (int r = 0; r < R; r++) {
-                const int32_t start = STARTS_AT_0 ? 0 : -given.middle * panel.sum(half, r);
+            for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
-                for (int c = 0; c < C; c++) sums[c][r].begin(start);
-            }
+                for (int c = 0; c < C; c++) {
+                    const int32_t* zeros = given.columns[c].zeros + group;
+                    sums[c][r].begin(STARTS_AT_0 ? V::broadcast(0)
+                                                 : panel.template start<ZEROS>(given.middle, zeros, half, r));
+                }
             const size_t first = s * given.code_step + half * HALF_LINES * LINE_BYTES;
 #pragma GCC unroll 16
             for (int i = 0; i < HALF_LINES; i++) {
@@ -55,12 +59,11 @@ void add_tile(const Tile& asked) {
                     for (int c = 0; c < C; c++) sums[c][r].add(lines[c], four);
                 }
             }
-            const size_t group = CHANNELS * (IN_HALVES ? 2 * s + half : s >> given.shift);
 #pragma GCC unroll 4
             for (int c = 0; c < C; c++) {
                 const Column& column = given.columns[c];
                 const auto scale = V::load(column.scales + group);
-                const auto minimum = ZEROS == MIDDLE ? scale : V::load(column.minimums + group);
+                const auto minimum = ZEROS != MINIMUM ? scale : V::load(column.minimums + group);
 #pragma GCC unroll 8
                 for (int r = 0; r < R; r++) {
                     float* at = column.totals + CHANNELS * r;
@@ -81,15 +84,17 @@ AddTile tile_of_rows(size_t rows) {
     return add_tile<V, Sums, IN_HALVES, ZEROS, C, 4>;
 }
 
+template <class V, class Sums, bool IN_HALVES, int C>
+AddTile tile_of_zeros(const bl_format& format, size_t rows) {
+    if (format.zeros == BL_MINIMUM) return tile_of_rows<V, Sums, IN_HALVES, MINIMUM, C>(rows);
+    if (format.zeros == BL_INTEGER && Sums::LINE_PARTS == 1)  // words are around 0
+        return tile_of_rows<V, Sums, IN_HALVES, INTEGERS, C>(rows);
+    return tile_of_rows<V, Sums, IN_HALVES, MIDDLE, C>(rows);
+}
+
 template <class V, class Sums, int C>
 AddTile tile_of_columns(const bl_format& format, size_t rows) {
-    const bool has_middle = format.zeros == BL_MIDDLE;
-    if (format.group == 16)
-        return has_middle ? tile_of_rows<V, Sums, true, MIDDLE, C>(rows)
-                          : tile_of_rows<V, Sums, true, BOTH, C>(rows);
-    if (has_middle) return tile_of_rows<V, Sums, false, MIDDLE, C>(rows);
-    if (format.zeros == BL_MINIMUM) return tile_of_rows<V, Sums, false, MINIMUM, C>(rows);
-    return tile_of_rows<V, Sums, false, BOTH, C>(rows);
+    return format.group == 16 ? tile_of_zeros<V, Sums, true, C>(format, rows) : tile_of_zeros<V, Sums, false, C>(format, rows);
 }
 
 // What adds the products of a panel with 1 to V::COLUMNS columns.
@@ -108,11 +113,17 @@ const uint8_t* unpack_codes(const bl_format& format, const uint8_t* at, size_t c
     constexpr size_t PARTS = Sums::LINE_PARTS;
     const Unpack unpack = unpack_of<V>(format);
     if (PARTS == 1 && !unpack) return at;
+    const size_t halves = format.group == 16 ? 2 : 1, shift = shift_of(format);
     alignas(64) uint8_t bytes[SEGMENT_BYTES];
     for (size_t s = 0; s < count; s++, at += code_bytes(format)) {
         uint8_t* out = unit.codes + s * PARTS * SEGMENT_BYTES;
         if (unpack) unpack(at, PARTS == 1 ? out : bytes);
-        if constexpr (PARTS == 2) widen<V>(unpack ? bytes : at, middle_of(format), out);
+        for (size_t half = 0; PARTS == 2 && half < halves; half++) {
+            const size_t group = halves == 2 ? 2 * s + half : s >> shift, begin = half * LINES / halves;
+            const int32_t* zeros = format.zeros == BL_INTEGER ? unit.zeros + CHANNELS * group : nullptr;
+            if constexpr (PARTS == 2)
+                widen<V>(unpack ? bytes : at, begin, begin + LINES / halves, zeros, middle_of(format), out);
+        }
     }
     return unit.codes;
 }
@@ -183,7 +194,7 @@ private:
             for (size_t c = 0; c < columns; c++) {
                 const size_t b = (first + c) / IN_BLOCK, lane = (first + c) % IN_BLOCK * V::LANES;
                 tile.columns[c] = {codes[b] + 4 * lane, units[b].scales + lane, units[b].minimums + lane,
-                                   totals[b][row] + lane};
+                                   units[b].zeros + lane, totals[b][row] + lane};
             }
             tile_of<V, Sums>(format, columns, panel)(tile);
         }
@@ -203,9 +214,9 @@ void multiply_many(const Product& product, size_t begin, size_t end) {
     const size_t row_bytes = segments_of(product.k) * ROW_BYTES<Sums>;
     size_t together = ACTIVATION_BYTES / row_bytes / TILE_ROWS * TILE_ROWS;
     together = together > MOST_TOGETHER ? MOST_TOGETHER : together < TILE_ROWS ? TILE_ROWS : together;
-    for (size_t from = 0; from < product.m; from += together) {
+    for (size_t from = product.first_row; from < product.end_row; from += together) {
         blocks.from = from;
-        blocks.rows = product.m - from < together ? product.m - from : together;
+        blocks.rows = product.end_row - from < together ? product.end_row - from : together;
         for (blocks.block = begin; blocks.block < end; blocks.block += blocks.blocks) {
             blocks.blocks = together_of(end - blocks.block, blocks.MOST);
             blocks.multiply();

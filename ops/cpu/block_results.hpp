@@ -29,7 +29,8 @@ inline void write_row(int type, const float (&totals)[CHANNELS], size_t count, u
 }
 
 inline uint8_t* result_of(const Product& product, size_t block, size_t row) {
-    return product.y + (row * product.stride + block * CHANNELS) * (product.type == BL_F32 ? 4 : 2);
+    const size_t at = (row - product.first_row) * product.stride + (block - product.first_block) * CHANNELS;
+    return product.y + at * (product.type == BL_F32 ? 4 : 2);
 }
 
 // Rows [from, from + rows) of a block of channels, of which the last may have fewer than CHANNELS.

@@ -22,7 +22,7 @@ struct ByteSums {
     static Int part(Int unpacked) { return V::operand(unpacked); }
     static void split(Int line, Int (&parts)[1]) { parts[0] = V::operand(line); }
     static void put(const Int (&codes)[SEGMENT / V::LANES], uint8_t* out) { V::put_as_bytes(codes, out); }
-    void begin(int32_t value) { sum = V::broadcast(value); }
+    void begin(Int start) { sum = start; }
     void add(Int part, Four four) { sum = V::dot(sum, part, four); }
     typename V::Float value() const { return V::to_float(sum); }
 };
@@ -52,9 +52,9 @@ struct TwoByteSums {
         V::put_as_bytes(upper, out);
         V::put_as_bytes(lower, out + SEGMENT);
     }
-    void begin(int32_t value) {
+    void begin(Int start) {
         high = V::broadcast(0);
-        low = V::broadcast(value);
+        low = start;
     }
     void add(Int part, const Four& four) {
         high = V::dot(high, part, four.high);
@@ -81,7 +81,7 @@ struct WordSums {
         parts[1] = V::odd_bytes(line);
     }
     static void put(const Int (&codes)[SEGMENT / V::LANES], uint8_t* out) { V::put_as_words(codes, out); }
-    void begin(int32_t value) { sum = V::broadcast(value); }
+    void begin(Int start) { sum = start; }
     void add(Int part, Four two) { sum = V::dot_words(sum, part, two); }
     typename V::Float value() const { return V::to_float(sum); }
 };

@@ -8,11 +8,12 @@ namespace {
 
 constexpr size_t SEGMENT_BYTES = LINES * LINE_BYTES;  // with a byte for each code
 
-// A unit as the products read it: a byte or a word for each code, scales and minimums as float32.
+// A unit as the products read it: a byte or a word for each code, scales and minimums as float32, zeros as int32.
 struct Unit {
     alignas(64) uint8_t codes[UNIT_SEGMENTS * 2 * SEGMENT_BYTES];
     alignas(64) float scales[2 * UNIT_SEGMENTS * CHANNELS];
     alignas(64) float minimums[2 * UNIT_SEGMENTS * CHANNELS];
+    alignas(64) int32_t zeros[2 * UNIT_SEGMENTS * CHANNELS];
 };
 
 // Codes of 2 bits, moved up by `up`; added to what is there where that is not 0.
@@ -51,17 +52,20 @@ inline void look_up(uint8_t* codes) {
         V::put_bytes(codes + i, V::look_up(NUMBERS_OF_E2M1, V::bytes(codes + i)));
 }
 
-// Words around 0 from bytes around a middle: of each line first the even bytes, then the odd ones.
+// Words around 0 of lines [begin, end) from bytes around `zeros` of the channels, or around `middle` where that is null:
+// of each line first the even bytes, then the odd ones.
 template <class V>
-inline void widen(const uint8_t* bytes, int middle, uint8_t* out) {
-    const typename V::Int less = V::broadcast_word(int16_t(middle));
-    for (size_t i = 0; i < LINES; i++)
-        for (size_t lane = 0; lane < LINE_BYTES; lane += V::BYTES) {
+inline void widen(const uint8_t* bytes, size_t begin, size_t end, const int32_t* zeros, int middle, uint8_t* out) {
+    for (size_t lane = 0; lane < LINE_BYTES; lane += V::BYTES) {
+        const typename V::Int zero = zeros ? V::ints(zeros + lane / 4) : V::broadcast(middle);
+        const typename V::Int less = V::times(zero, V::broadcast(0x10001));  // both words of a channel
+        for (size_t i = begin; i < end; i++) {
             const typename V::Int line = V::bytes(bytes + LINE_BYTES * i + lane);
             uint8_t* to = out + 2 * LINE_BYTES * i + lane;
             V::put_bytes(to, V::subtract_words(V::even_bytes(line), less));
             V::put_bytes(to + LINE_BYTES, V::subtract_words(V::odd_bytes(line), less));
         }
+    }
 }
 
 using Unpack = void (*)(const uint8_t* segment, uint8_t* codes);
@@ -113,12 +117,7 @@ inline void unpack_groups(const bl_format& format, const uint8_t* at, size_t gro
     unpack_scales<V>(format, at, groups, unit.scales);
     at += scale_bytes(format, groups);
     if (format.zeros == BL_MINIMUM) unpack_scales<V>(format, at, groups, unit.minimums);
-    if (format.zeros != BL_INTEGER) return;
-    const typename V::Int middle = V::broadcast(middle_of(format));
-    for (size_t i = 0; i < groups * CHANNELS; i += V::LANES) {
-        const typename V::Float less = V::to_float(V::subtract(middle, V::from_uint8(at + i)));
-        V::store(unit.minimums + i, V::multiply(V::load(unit.scales + i), less));
-    }
+    for (size_t i = 0; i < groups * CHANNELS && format.zeros == BL_INTEGER; i++) unit.zeros[i] = at[i];
 }
 
 }  // namespace

@@ -30,9 +30,11 @@ struct Avx512Vnni : UnsignedOperands {
     }
     static Int from_int8(const uint8_t* at) { return _mm512_cvtepi8_epi32(read<__m128i>(at)); }
     static Int from_uint8(const uint8_t* at) { return _mm512_cvtepu8_epi32(read<__m128i>(at)); }
+    static Int times(Int a, Int b) { return _mm512_mullo_epi32(a, b); }
     static Int subtract(Int a, Int b) { return _mm512_sub_epi32(a, b); }
     static Int bytes(const uint8_t* at) { return _mm512_loadu_si512(at); }
     static void put_bytes(uint8_t* at, Int value) { _mm512_store_si512(at, value); }
+    static Int ints(const int32_t* at) { return _mm512_loadu_si512(at); }
     static Int either(Int a, Int b) { return _mm512_or_si512(a, b); }
     template <int UP, int MASK>
     static Int bits(Int value) {
@@ -43,7 +45,6 @@ struct Avx512Vnni : UnsignedOperands {
     static Int even_bytes(Int line) { return _mm512_and_si512(line, _mm512_set1_epi16(255)); }
     static Int odd_bytes(Int line) { return _mm512_srli_epi16(line, 8); }
     static Int subtract_words(Int a, Int b) { return _mm512_sub_epi16(a, b); }
-    static Int broadcast_word(int16_t value) { return _mm512_set1_epi16(value); }
     static Int look_up(const uint8_t (&table)[16], Int codes) {
         return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(read<__m128i>(table)), codes);
     }

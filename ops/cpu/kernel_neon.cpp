@@ -38,9 +38,11 @@ struct Neon {
         const uint16x8_t words = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(read<uint32_t>(at))));
         return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(words)));
     }
+    static Int times(Int a, Int b) { return vmulq_s32(a, b); }
     static Int subtract(Int a, Int b) { return vsubq_s32(a, b); }
     static Int bytes(const uint8_t* at) { return read<Int>(at); }
     static void put_bytes(uint8_t* at, Int value) { std::memcpy(at, &value, sizeof(value)); }
+    static Int ints(const int32_t* at) { return vld1q_s32(at); }
     static Int either(Int a, Int b) { return vorrq_s32(a, b); }
     template <int UP, int MASK>
     static Int bits(Int value) {

@@ -135,10 +135,9 @@ private:
         Scratch& scratch;
         const size_t used;
         uint8_t* rounded = nullptr;  // activations of one of both kinds
-        float *up = nullptr, *gate = nullptr, *down = nullptr;
+        float *hidden = nullptr, *down = nullptr;
 
         const RoutedRows& rows() const { return scratch.rows; }
-        float* result(size_t part) const { return part == UP ? up : part == GATE ? gate : down; }
     };
 
     // What the shapes of a graph leave open.
@@ -162,11 +161,11 @@ private:
         OPENVINO_ASSERT(call.scratch.rows.sort(count, call.used, experts, expert_of), "a chosen expert is none of ", experts);
         prepare(inputs, call.rows().list);
         take(call);
-        round(call, type_of(inputs[0].get_element_type()), x);
-        multiply(call, UP);
-        if (call.sizes.has_gate) multiply(call, GATE);
-        activate(call);
-        multiply(call, DOWN);
+        const RoutedRows& rows = call.rows();
+        round(call, type_of(inputs[0].get_element_type()), x, width, rows.token_of.data());
+        multiply_hidden(call);
+        round(call, BL_F32, call.hidden, call.sizes.inner, nullptr);
+        multiply_down(call);
         mix(call, output, first, count);
     }
 
@@ -218,14 +217,13 @@ private:
     void take(Call& call) const {
         const size_t rows = call.rows().count(), width = call.sizes.width, inner = call.sizes.inner;
         const size_t rounded = (bl_rounded_bytes(int(m_levels), rows, std::max(width, inner)) + 63) / 64 * 64;
-        const size_t middle = (rows * inner + 15) / 16 * 16, last = rows * width;
+        const size_t hidden = (rows * inner + 15) / 16 * 16, last = rows * width;
         std::vector<uint64_t>& memory = call.scratch.memory;
-        const size_t size = (rounded + 4 * (2 * middle + last) + 64) / 8;
+        const size_t size = (rounded + 4 * (hidden + last) + 64) / 8;
         if (memory.size() < size) memory.resize(size);
         call.rounded = reinterpret_cast<uint8_t*>((reinterpret_cast<size_t>(memory.data()) + 63) / 64 * 64);
-        call.up = reinterpret_cast<float*>(call.rounded + rounded);
-        call.gate = call.up + middle;
-        call.down = call.gate + middle;
+        call.hidden = reinterpret_cast<float*>(call.rounded + rounded);
+        call.down = call.hidden + hidden;
     }
 
     // Calls part(t, parts), on one thread where there is little to do.
@@ -237,40 +235,35 @@ private:
         });
     }
 
-    void round(const Call& call, int type, const void* x) const {
+    // Sorted row r is row tokens[r] of x, or row r where `tokens` is null.
+    void round(const Call& call, int type, const void* x, size_t k, const int64_t* tokens) const {
         const RoutedRows& rows = call.rows();
-        const size_t width = call.sizes.width;
-        in_parts(rows.count() * width, [&](size_t t, size_t parts) {
-            bl_round_experts(rows.list.data(), rows.list.size(), int(m_levels), type, width, x, width,
-                             rows.token_of.data(), t, parts, call.rounded);
+        in_parts(rows.count() * k, [&](size_t t, size_t parts) {
+            bl_round_experts(rows.list.data(), rows.list.size(), int(m_levels), type, k, x, k, tokens, t, parts,
+                             call.rounded);
         });
     }
 
-    void multiply(const Call& call, size_t part) const {
+    void multiply_hidden(const Call& call) const {
         const std::vector<bl_expert_rows>& list = call.rows().list;
-        const size_t n = call.sizes.rows(part), k = call.sizes.columns(part);
-        const bl_weight* packed = weights(part);
-        in_parts(COMPUTED_BY_ONE + 1, [&](size_t t, size_t threads) {
-            bl_multiply_experts(packed, list.data(), list.size(), int(m_levels), BL_F32, n, k, call.rounded, t, threads,
-                                call.result(part), n);
+        const size_t n = call.sizes.inner, k = call.sizes.width;
+        const bl_hidden layers{{int32_t(m_activation), m_alpha, m_limit},
+                               call.sizes.has_gate ? weights(GATE) : nullptr,
+                               weights(UP),
+                               call.sizes.has_gate ? biases(GATE, call.inputs) : nullptr,
+                               biases(UP, call.inputs)};
+        in_parts(COMPUTED_BY_ONE + 1, [&](size_t t, size_t parts) {
+            bl_multiply_hidden_experts(&layers, list.data(), list.size(), int(m_levels), n, k, call.rounded, t, parts,
+                                       call.hidden, n);
         });
     }
 
-    // Biases, the activation, and what `down` reads: rounded, in the place of what `up` and `gate` read.
-    void activate(const Call& call) const {
-        const bl_activation activation{int32_t(m_activation), m_alpha, m_limit};
-        const RoutedRows& rows = call.rows();
-        const size_t inner = call.sizes.inner;
-        const float *up_bias = biases(UP, call.inputs), *gate_bias = biases(GATE, call.inputs);
-        in_parts(rows.count() * inner, [&](size_t t, size_t parts) {
-            rows.of_part(t, parts, [&](size_t expert, size_t row) {
-                float *up = call.up + row * inner, *gate = call.sizes.has_gate ? call.gate + row * inner : nullptr;
-                add_bias(up_bias, expert, inner, up);
-                if (gate) add_bias(gate_bias, expert, inner, gate);
-                bl_activate(&activation, inner, gate, up, up);
-            });
-            bl_round_experts(rows.list.data(), rows.list.size(), int(m_levels), BL_F32, inner, call.up, inner, nullptr,
-                             t, parts, call.rounded);
+    void multiply_down(const Call& call) const {
+        const std::vector<bl_expert_rows>& list = call.rows().list;
+        const size_t n = call.sizes.width, k = call.sizes.inner;
+        in_parts(COMPUTED_BY_ONE + 1, [&](size_t t, size_t parts) {
+            bl_multiply_experts(weights(DOWN), list.data(), list.size(), int(m_levels), BL_F32, n, k, call.rounded, t,
+                                parts, call.down, n);
         });
     }
 

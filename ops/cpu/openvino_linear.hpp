@@ -42,7 +42,8 @@ struct Packed {
 //
 // Attributes: levels, of int8 numbers that stand for an activation, 1 or 2; parts, the channels of each output, which
 // ends with a weight or with a multiple of 16 of its channels, or 0: there is one output; and gated, 1 + the number of
-// an activation in block_linear.h, where a row of x is a gate and what it is multiplied by, one after the other, or 0.
+// an activation in block_linear.h, where the first half of the channels is a gate and the output its product with the
+// other half, or 0.
 class PackedLinear : public ov::op::Op {
 public:
     using Op::Op;
@@ -51,22 +52,21 @@ public:
 
     bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override {
         std::call_once(m_packed->once, [&] { pack(inputs, *m_packed); });
-        const size_t k = m_packed->k, m = inputs[0].get_size() / columns(k);
+        const size_t k = m_packed->k, m = inputs[0].get_size() / k;
         const int levels = int(m_levels), type = type_of(inputs[0].get_element_type());
         static thread_local std::vector<uint64_t> scratch;
         const size_t size = (bl_rounded_bytes(levels, m, k) + 64) / 8;
         if (scratch.size() < size) scratch.resize(size);
         void* rounded = reinterpret_cast<void*>((reinterpret_cast<size_t>(scratch.data()) + 63) / 64 * 64);
         const void* x = inputs[0].data();
-        const bl_activation activation{int32_t(m_gated) - 1, 0.0f, 0.0f};
-        const auto round = [&](size_t begin, size_t end) {
-            m_gated ? bl_round_gated(&activation, levels, m, k, static_cast<const float*>(x), 2 * k, begin, end, rounded)
-                    : bl_round(levels, type, m, k, x, k, begin, end, rounded);
-        };
+        const auto round = [&](size_t begin, size_t end) { bl_round(levels, type, m, k, x, k, begin, end, rounded); };
         const size_t tiles = (m + TILE - 1) / TILE;
         m * k > ROUNDED_BY_ONE ? in_parallel(tiles, round) : round(0, tiles);
-        in_parallel(m_packed->blocks(),
-                    [&](size_t begin, size_t end) { multiply(m, levels, type, rounded, begin, end, outputs); });
+        const size_t blocks = m_gated ? (m_packed->n / 2 + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS : m_packed->blocks();
+        in_parallel(blocks, [&](size_t begin, size_t end) {
+            m_gated ? multiply_gated(m, rounded, begin, end, outputs[0])
+                    : multiply(m, levels, type, rounded, begin, end, outputs);
+        });
         return true;
     }
 
@@ -83,7 +83,7 @@ protected:
         ov::PartialShape shape = get_input_partial_shape(0);
         NODE_VALIDATION_CHECK(this, shape.rank().is_static() && shape.size(), "x has an unknown rank");
         const ov::Dimension inner = shape[shape.size() - 1];
-        NODE_VALIDATION_CHECK(this, inner.is_static() && size_t(inner.get_length()) == columns(k),
+        NODE_VALIDATION_CHECK(this, inner.is_static() && size_t(inner.get_length()) == k,
                               "x and the weight differ in k: ", inner, " and ", k);
         size_t n = 0;
         for (const PackedWeight& weight : weights) {
@@ -91,8 +91,7 @@ protected:
             NODE_VALIDATION_CHECK(this, !problem, problem ? problem : "");
             n += weight.n;
         }
-        check_parts(weights, n);
-        check_gate();
+        m_gated ? check_gate(weights) : check_parts(weights, n);
         m_packed->weights = weights, m_packed->n = n, m_packed->k = k;
         set_outputs(shape);
     }
@@ -103,8 +102,8 @@ protected:
         if (!m_packed->n) return false;
         const ov::PartialShape& shape = get_input_partial_shape(0);
         const ov::Dimension inner = shape[shape.size() - 1];
-        NODE_VALIDATION_CHECK(this, inner.is_static() && size_t(inner.get_length()) == columns(m_packed->k), inner);
-        check_gate();
+        NODE_VALIDATION_CHECK(this, inner.is_static() && size_t(inner.get_length()) == m_packed->k, inner);
+        if (m_gated) check_gate(m_packed->weights);
         set_outputs(shape);
         return true;
     }
@@ -124,15 +123,16 @@ protected:
     std::shared_ptr<Packed> m_packed = std::make_shared<Packed>();
 
 private:
-    size_t columns(size_t k) const { return m_gated ? 2 * k : k; }  // of x
-
-    void check_gate() const {
+    void check_gate(const std::vector<PackedWeight>& weights) const {
         const ov::element::Type rows = get_input_element_type(0);
-        NODE_VALIDATION_CHECK(this, !m_gated || rows == ov::element::f32, "a gate of ", rows);
+        NODE_VALIDATION_CHECK(this, m_gated > 0 && m_gated <= BL_CLAMPED, "no such activation");
+        NODE_VALIDATION_CHECK(this, rows == ov::element::f32, "a gate of ", rows);
+        NODE_VALIDATION_CHECK(this, m_parts.size() == 1 && !m_parts[0], "a gate has one output");
+        const bool is_whole = weights.size() == 1 && weights[0].n % (2 * BLOCK_CHANNELS) == 0;
+        NODE_VALIDATION_CHECK(this, is_whole || (weights.size() == 2 && weights[0].n == weights[1].n), "halves");
     }
 
     void check_parts(const std::vector<PackedWeight>& weights, size_t n) const {
-        NODE_VALIDATION_CHECK(this, m_gated >= 0 && m_gated <= BL_CLAMPED, "no such activation");
         if (m_parts.size() == 1 && !m_parts[0]) return;
         size_t weight = 0, first = 0, all = 0;  // the weight that an output begins in, its first channel
         for (const int64_t part : m_parts) {
@@ -166,10 +166,22 @@ private:
         }
     }
 
+    // Blocks [begin, end) of 16 channels of the first half of all channels, activated, times the second half.
+    void multiply_gated(size_t m, const void* rounded, size_t begin, size_t end, ov::Tensor& y) const {
+        const PackedWeight &first = m_packed->weights.front(), &second = m_packed->weights.back();
+        const size_t n = m_packed->n / 2, k = m_packed->k;
+        const size_t before = m_packed->weights.size() == 1 ? bl_packed_bytes(&first.format, n, k) : 0;
+        const bl_weight gate{first.format, first.bytes.get()};
+        const bl_weight up{second.format, static_cast<const uint8_t*>(second.bytes.get()) + before};
+        const bl_hidden layer{{int32_t(m_gated) - 1, 0.0f, 0.0f}, &gate, &up, nullptr, nullptr};
+        bl_multiply_hidden(&layer, int(m_levels), m, n, k, rounded, begin, end, y.data<float>(), n);
+    }
+
     void set_outputs(ov::PartialShape shape) {
         set_output_size(m_parts.size());
+        const int64_t all = int64_t(m_gated ? m_packed->n / 2 : m_packed->n);
         for (size_t i = 0; i < m_parts.size(); i++) {
-            shape[shape.size() - 1] = m_parts[i] ? m_parts[i] : int64_t(m_packed->n);
+            shape[shape.size() - 1] = m_parts[i] ? m_parts[i] : all;
             set_output_type(i, get_input_element_type(0), shape);
         }
     }

@@ -28,11 +28,13 @@ struct Vector256 : UnsignedOperands {
     }
     static Int from_int8(const uint8_t* at) { return _mm256_cvtepi8_epi32(eight(at)); }
     static Int from_uint8(const uint8_t* at) { return _mm256_cvtepu8_epi32(eight(at)); }
+    static Int times(Int a, Int b) { return _mm256_mullo_epi32(a, b); }
     static Int subtract(Int a, Int b) { return _mm256_sub_epi32(a, b); }
     static Int bytes(const uint8_t* at) { return read<Int>(at); }
     static void put_bytes(uint8_t* at, Int value) {
         _mm256_store_si256(reinterpret_cast<__m256i*>(at), value);
     }
+    static Int ints(const int32_t* at) { return read<Int>(at); }
     static Int either(Int a, Int b) { return _mm256_or_si256(a, b); }
     template <int UP, int MASK>
     static Int bits(Int value) {
@@ -43,7 +45,6 @@ struct Vector256 : UnsignedOperands {
     static Int even_bytes(Int line) { return _mm256_and_si256(line, _mm256_set1_epi16(255)); }
     static Int odd_bytes(Int line) { return _mm256_srli_epi16(line, 8); }
     static Int subtract_words(Int a, Int b) { return _mm256_sub_epi16(a, b); }
-    static Int broadcast_word(int16_t value) { return _mm256_set1_epi16(value); }
     static Int look_up(const uint8_t (&table)[16], Int codes) {
         return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(read<__m128i>(table)), codes);
     }

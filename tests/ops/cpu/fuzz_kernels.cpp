@@ -76,6 +76,27 @@ std::vector<uint8_t> product(const Case& one, const Bytes& packed, const Bytes& 
     return rows;
 }
 
+// Whether a hidden layer, whose gate is the same weight or missing, has the numbers of the products and their activation.
+bool hidden_is_right(const Case& one, const Bytes& packed, const Bytes& x, const std::vector<uint8_t>& product) {
+    if (one.type != BL_F32) return true;
+    Bytes rounded(bl_rounded_bytes(one.levels, one.m, one.k)), y(product.size()), row(one.n * 4), wanted(one.n * 4);
+    bl_round(one.levels, one.type, one.m, one.k, x.at, one.stride, 0, (one.m + 15) / 16, rounded.at);
+    const bl_weight weight{one.format, packed.at};
+    const bl_hidden layer{{BL_RELU2, 0, 0}, upto(1) ? &weight : nullptr, &weight, nullptr, nullptr};
+    split((one.n + 15) / 16, [&](size_t begin, size_t end) {
+        bl_multiply_hidden(&layer, one.levels, one.m, one.n, one.k, rounded.at, begin, end,
+                           reinterpret_cast<float*>(y.at), one.n);
+    });
+    for (size_t r = 0; r < one.m; r++) {
+        std::memcpy(row.at, product.data() + r * row.size, row.size);
+        const float* numbers = reinterpret_cast<const float*>(row.at);
+        bl_activate(&layer.activation, one.n, layer.gate ? numbers : nullptr, numbers,
+                    reinterpret_cast<float*>(wanted.at));
+        if (std::memcmp(wanted.at, y.at + r * row.size, row.size)) return false;
+    }
+    return true;
+}
+
 uint32_t bits_at(const std::vector<uint8_t>& y, size_t i, int type) {
     uint32_t bits = 0;
     std::memcpy(&bits, y.data() + i, size_of(type));
@@ -108,6 +129,11 @@ bool run_case() {
         if (!bl_set_isa(name)) continue;
         const std::vector<uint8_t> y = product(one, packed, x);
         if (!first_name) first = y, first_name = name;
+        if (!hidden_is_right(one, packed, x, y)) {
+            std::printf("%s: a hidden layer of bits %d group %d levels %d, m %zu n %zu k %zu\n", name, one.format.bits,
+                        one.format.group, one.levels, one.m, one.n, one.k);
+            return false;
+        }
         for (size_t i = 0; i < y.size(); i += size_of(one.type))
             if (bits_at(y, i, one.type) != bits_at(first, i, one.type)) {
                 std::printf("%s and %s differ at %zu: bits %d group %d scales %d zeros %d table %d levels %d type %d, "

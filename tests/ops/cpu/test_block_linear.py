@@ -45,16 +45,6 @@ FORMATS = [
 Q4_0 = Format(4, 32, F16, MIDDLE)
 
 
-@pytest.fixture(params=INSTRUCTION_SETS)
-def library(request):
-    library = kernel_library()
-    usual = library.bl_isa()
-    if not library.bl_set_isa(request.param.encode()):
-        pytest.skip(f"this processor has no {request.param}")
-    yield library
-    assert library.bl_set_isa(usual)
-
-
 def random_rows(m, k, seed=0):
     """Rows of sizes from 1e-3 to 1e3, with a segment of zeros."""
     rng = np.random.default_rng(seed)

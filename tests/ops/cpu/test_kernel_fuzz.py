@@ -64,6 +64,7 @@ def test_sanitizers_find_nothing(tmp_path, source):
 @pytest.mark.skipif(not (shutil.which(ARM_COMPILER) and shutil.which(EMULATOR)), reason="no emulator of ARM")
 def test_an_arm_processor_gets_the_same_bits(tmp_path):
     """The digest of all results of the random cases is that of this processor."""
-    sources, program = [HERE / "block_linear.cpp", HERE / "kernel_neon.cpp", PROGRAMS[0]], tmp_path / "on_arm"
+    names = ("block_linear.cpp", "expert_activations.cpp", "kernel_neon.cpp")
+    sources, program = [*(HERE / name for name in names), PROGRAMS[0]], tmp_path / "on_arm"
     run(ARM_COMPILER, *FLAGS, *ARM["neon"], "-static", f"-I{HERE}", *sources, "-o", program)
     assert run(EMULATOR, program, 1, 300) == run(linked(tmp_path, PROGRAMS[0]), 1, 300)

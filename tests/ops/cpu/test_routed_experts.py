@@ -6,19 +6,26 @@ import ctypes
 
 import numpy as np
 import pytest
-from kernel_library import E2M1, E8M0, F16, F32, INSTRUCTION_SETS, MIDDLE, Format, empty, kernel_library
+from kernel_library import (
+    E2M1,
+    E8M0,
+    F16,
+    F32,
+    INSTRUCTION_SETS,
+    MIDDLE,
+    ExpertRows,
+    Format,
+    PackedWeight,
+    activated_by,
+    empty,
+    kernel_library,
+)
 from linear_model import expected, random_weight
 from mixtures import activated
 
 from pipelines.onnx_format.experts_format import ACTIVATIONS
 
 EXPERTS, TOKENS, N, K = 6, 40, 72, 160
-
-
-class ExpertRows(ctypes.Structure):
-    """`bl_expert_rows`."""
-
-    _fields_ = [(name, ctypes.c_size_t) for name in ("expert", "begin", "end")]
 
 
 def routed(rng, per_token):
@@ -29,12 +36,6 @@ def routed(rng, per_token):
     ends = np.cumsum(counts)
     spans = [(e, int(end - count), int(end)) for e, (count, end) in enumerate(zip(counts, ends, strict=True))]
     return tokens.astype(np.int64), (ExpertRows * len(spans))(*spans)
-
-
-class PackedWeight(ctypes.Structure):
-    """`bl_weight`."""
-
-    _fields_ = [("format", Format), ("packed", ctypes.c_void_p)]
 
 
 def by_parts(library, weights, levels, rows, parts):
@@ -76,21 +77,6 @@ def test_each_row_is_multiplied_by_its_expert_however_the_work_is_split(levels):
             assert np.array_equal(by_parts(library, weights, levels, (x, tokens, spans), parts), wanted)
 
 
-class Activation(ctypes.Structure):
-    """`bl_activation`."""
-
-    _fields_ = [("kind", ctypes.c_int32), ("alpha", ctypes.c_float), ("limit", ctypes.c_float)]
-
-
-def activated_by(library, kind, gate, up):
-    out = np.full_like(up, np.nan)
-    pointers = [None if array is None else ctypes.c_void_p(array.ctypes.data) for array in (gate, up, out)]
-    library.bl_activate(
-        ctypes.byref(Activation(ACTIVATIONS.index(kind), 1.702, 7.0)), ctypes.c_size_t(len(up)), *pointers
-    )
-    return out
-
-
 @pytest.mark.parametrize("has_gate", [True, False])
 @pytest.mark.parametrize("kind", ACTIVATIONS)
 def test_activations_are_those_of_numpy_and_the_same_on_each_instruction_set(kind, has_gate):
@@ -109,22 +95,3 @@ def test_activations_are_those_of_numpy_and_the_same_on_each_instruction_set(kin
         expected = activated(kind, None if gate is None else gate.astype(np.float64), up.astype(np.float64))
     np.testing.assert_allclose(results[0], expected, rtol=1e-5, atol=1e-5)
     assert all(np.array_equal(results[0], other) for other in results)
-
-
-@pytest.mark.parametrize("levels", [1, 2])
-def test_rows_of_a_gate_are_rounded_as_what_is_computed_of_them(levels):
-    library = kernel_library()
-    size, silu = ctypes.c_size_t, ctypes.byref(Activation(ACTIVATIONS.index("silu"), 0.0, 0.0))
-    for m, k in ((1, 96), (5, 40), (37, 64)):
-        both = np.random.default_rng(m).standard_normal((m, 2 * k + 3)).astype(np.float32)
-        rows = np.stack(
-            [activated_by(library, "silu", row[:k].copy(), row[k : 2 * k].copy()) for row in both]
-        )
-        plain, gated = (empty(library.bl_rounded_bytes(levels, m, k)) for _ in range(2))
-        shape, stride = (size(m), size(k)), size(both.shape[1])
-        library.bl_round(levels, F32, m, k, rows.ctypes.data, k, 0, -(-m // 16), plain.ctypes.data)
-        for tile in range(-(-m // 16)):
-            span = (size(tile), size(tile + 1))
-            x, out = ctypes.c_void_p(both.ctypes.data), ctypes.c_void_p(gated.ctypes.data)
-            library.bl_round_gated(silu, levels, *shape, x, stride, *span, out)
-        assert np.array_equal(plain, gated)

@@ -1,8 +1,7 @@
 """Lets linear layers of Braid's kernels do what surrounds them: fewer nodes, whose results stay in the cache.
 
 Linear layers of the same rows, as queries, keys and values, are one, which rounds the rows once and writes an
-output for each of them.  One that reads a gate times another linear layer of the same rows computes that
-product while it rounds.
+output for each of them.  A gate and what it is multiplied by write their product alone.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def fuse_linears(model: ov.Model, library: OperatorLibrary) -> None:
     """Replace what the operators of `library` can do themselves; a joined one has all names of its layers."""
     _join_linears(model, library)
     for node in model.get_ordered_ops():
-        if node.get_type_name() in OPERATORS:
+        if node.get_type_name() == "Multiply":
             _fuse_gate(node, library)
     for node in model.get_ordered_ops():
         if node.get_type_name() == "VariadicSplit":
@@ -114,20 +113,21 @@ def _join(linears: list[ov.Node], library: OperatorLibrary) -> None:
         node.output(0).replace(output)
 
 
-def _fuse_gate(node: ov.Node, library: OperatorLibrary) -> None:
-    """Let a linear layer read the gate and what it is multiplied by as the linear layer before wrote them."""
-    product = node.input_value(0).get_node()
-    if product.get_type_name() != "Multiply" or not _has_one_reader(product.output(0)):
-        return
+def _fuse_gate(product: ov.Node, library: OperatorLibrary) -> None:
+    """Let the linear layer that computes a gate and what it is multiplied by compute the product."""
     for number in (0, 1):
         gate = _gate(product.input_value(number))
         if gate is not None and _are_halves(gate[1], product.input_value(1 - number)):
             kind, half = gate
+            whole = half.get_node().input_value(0)
+            node = whole.get_node()
+            if node.get_type_name() not in OPERATORS or not _has_one_reader(whole):
+                return
             try:
-                fused = with_attributes(node, half.get_node().input_value(0), library, gated=kind)
+                fused = with_attributes(node, node.input_value(0), library, gated=kind)
             except RuntimeError:  # sizes that the operator does not take so
                 return
-            node.output(0).replace(fused.output(0))
+            product.output(0).replace(fused.output(0))
             return
 
 

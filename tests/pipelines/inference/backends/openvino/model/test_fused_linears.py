@@ -1,4 +1,4 @@
-"""What linear layers of Braid's kernels do beside: outputs of several weights, and a gate that they read."""
+"""What linear layers of Braid's kernels do beside: outputs of several weights, and the product of a gate."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def test_an_activation_of_another_form_is_left_to_openvino(kernels, activate):
     np.testing.assert_allclose(computed(model, some_rows())[0], expected, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("given", [{"turned": True}, {"watched": True}])
-def test_another_gate_is_left_to_openvino(kernels, given):
+@pytest.mark.parametrize(("given", "left"), [({"turned": True}, 1), ({"watched": True}, 0)])
+def test_a_gate_that_comes_last_is_left_to_openvino(kernels, given, left):
     expected = computed(network(ops.swish, **given), some_rows())
     model = network(ops.swish, **given)
     use_block_linears(model, kernels(2))
-    assert kinds(model)["Swish"] == 1
+    assert kinds(model)["Swish"] == left
     assert not kinds(model)["VariadicSplit"], "each half is an output"
     for found, wanted in zip(computed(model, some_rows()).values(), expected.values(), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
@@ -165,7 +165,7 @@ def test_linear_layers_of_the_same_rows_are_one(kernels, sizes, zeros, names):
 @pytest.mark.parametrize("gate_is_first", [True, False])
 @pytest.mark.parametrize("inner", [INNER, 40])
 @pytest.mark.parametrize("activate", [ops.swish, silu_by_sigmoid, gelu])
-def test_a_gate_of_a_weight_of_its_own_is_computed_by_the_next_linear_layer(
+def test_a_gate_of_a_weight_of_its_own_is_computed_with_its_other_half(
     kernels, activate, inner, gate_is_first
 ):
     def network_apart():
@@ -259,7 +259,9 @@ def test_weights_that_do_not_fit_together_are_refused(kernels, columns, weights,
         )
 
 
-@pytest.mark.parametrize("attributes", [{"parts": [16, 20]}, {"parts": [20, 28]}, {"gated": 9}])
+@pytest.mark.parametrize(
+    "attributes", [{"parts": [16, 20]}, {"parts": [20, 28]}, {"gated": 9}, {"gated": 1}, {"gated": -1}]
+)
 def test_parts_and_gates_that_do_not_fit_are_refused(kernels, attributes):
     rng = np.random.default_rng(0)
     rows = ops.parameter([-1, WIDTH], np.float32)
