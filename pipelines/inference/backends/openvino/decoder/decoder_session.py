@@ -25,7 +25,7 @@ from pipelines.inference.backends.openvino.decoder.device_properties import (
     whole_cache,
 )
 from pipelines.inference.backends.openvino.decoder.embedded_tokens import RowInputs
-from pipelines.inference.backends.openvino.decoder.fixed_model import model_of_one_token
+from pipelines.inference.backends.openvino.decoder.fixed_model import fixed_models
 from pipelines.inference.backends.openvino.decoder.read_decoder import ReadDecoder, read_decoder
 from pipelines.inference.backends.openvino.decoder.step_requests import StepRequests
 from pipelines.inference.backends.openvino.decoder.warmup import WarmupSteps
@@ -101,7 +101,7 @@ class OpenVINOSession:
         self._rows = RowInputs(read.embedded)
         if read.encoder_hidden_size or settings.headless:
             properties["KV_CACHE_PRECISION"] = whole_cache(settings)
-        self._later = model_of_one_token(read, settings, own_properties)
+        self._later = fixed_models(read, settings, own_properties)
         with release_pages_during(self._files):
             compiled = compile_for(read.model, settings.device, properties)
             self._compiled: ov.CompiledModel | None = compiled
@@ -118,7 +118,7 @@ class OpenVINOSession:
             self.linears = read.linears
             self._adapters = AdapterInputs(read.linears, self._requests.give, dtype=read.adapter_dtype)
             self.first_step = digest(self._run_warmup(1, 1).tobytes())
-        self._taking: Iterator[bool] | None = None  # a graph for steps of one token, text by text
+        self._taking: Iterator[bool] | None = None  # a graph for steps of one size, text by text
         self._warmup = WarmupSteps()
 
     def _shape_of(self, compiled: ov.CompiledModel, read: ReadDecoder) -> ModelShape:
@@ -147,6 +147,7 @@ class OpenVINOSession:
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         self._max_tokens = max_tokens
+        self._later = [fixed for fixed in self._later if fixed.size.sequences <= max_sequences]
         num_warm = min(max_sequences, NUM_SPARE) if self.shape.state_bytes else max_sequences
         self._warmup.plan(max_tokens, num_warm)
         return default_cache_bytes()
@@ -238,15 +239,15 @@ class OpenVINOSession:
     def warm(self) -> bool:
         """Run one more shape of steps, the first of which takes longer; return whether more are left."""
         assert self._memory is not None, "warm comes between allocate and close"
-        if self._later is not None:
-            if self._later.is_ready():
-                assert self._requests is not None
-                self._taking = self._requests.take(self._later, self._texts_of_two_tokens())
-                self._later = None
-            return True
         if self._taking is not None:
             if not next(self._taking, False):
                 self._taking = None
+            return True
+        if self._later:
+            if self._later[0].is_ready():
+                assert self._requests is not None
+                fixed = self._later.pop(0)
+                self._taking = self._requests.take(fixed, self._texts_of_two_tokens(fixed.size.sequences))
             return True
         is_more_left = self._warmup.run_next(self._run_warmup)
         if not is_more_left:
@@ -261,23 +262,25 @@ class OpenVINOSession:
     def shape_change_s(self) -> float:
         return self._warmup.shape_change_s
 
-    def _texts_of_two_tokens(self) -> Iterator[Callable[[], NDArray[np.float32]]]:
-        """Texts whose second token reads what the first has written, at some places."""
+    def _texts_of_two_tokens(self, count: int) -> Iterator[Callable[[], NDArray[np.float32]]]:
+        """Texts whose second token reads what the first has written, at some places; as many alike as
+        `count`.
+        """
         last = self.shape.max_context - 1
         for token, place in ((0, 0), (1, 3), (self.shape.vocab_size // 2, last - 1)):
-            yield partial(self._run_two_tokens, token, place)
+            yield partial(self._run_two_tokens, count, token, place)
 
-    def _run_two_tokens(self, token: int, place: int) -> NDArray[np.float32]:
+    def _run_two_tokens(self, count: int, token: int, place: int) -> NDArray[np.float32]:
         """The logits of the second of two tokens, each in a step of its own, in the spare block."""
-        first = {"input_ids": np.array([token]), "position_ids": np.array([place])}
-        self._run_warmup(1, 1, first)
+        first = {"input_ids": np.full(count, token), "position_ids": np.full(count, place)}
+        self._run_warmup(count, 1, first)
         second = {
-            "input_ids": np.array([token + 1]),
-            "position_ids": np.array([place + 1]),
-            "past_lens": np.array([1], np.int32),
+            "input_ids": np.full(count, token + 1),
+            "position_ids": np.full(count, place + 1),
+            "past_lens": np.ones(count, np.int32),
             "max_context_len": np.array(2, np.int32),
         }
-        return self._run_warmup(1, 1, second).copy()
+        return self._run_warmup(count, 1, second).copy()
 
     def _release_files(self) -> None:
         """Release pages of weights: some processors want them packed anew for wide steps, and read them
@@ -337,8 +340,8 @@ class OpenVINOSession:
         """Free the model and the cache; the properties stay.  A second call has no effect."""
         self._requests = self._compiled = self._memory = self._cross_attention_cache = self._frames = None
         self._adapters = AdapterInputs({}, lambda name, array: None)
-        if self._later is not None:
-            self._later.drop()
-        self._later = self._taking = None
+        for fixed in self._later:
+            fixed.drop()
+        self._later, self._taking = [], None
         self._states = StateTables(self._state_layout, 0)
         self._files = []  # which the compiled model was reading

@@ -31,7 +31,10 @@ class StepSize(NamedTuple):
     logit_rows: int
 
 
-ONE_TOKEN = StepSize(1, 1, 1)
+SEQUENCES = (1, 2, 3, 4, 8)
+"""How many sequences, of one token each, the steps have that get a graph of their own.  A graph takes 20 MB
+where a decoder has 30 layers, and a second of a thread.
+"""
 
 
 class FixedModel:
@@ -101,15 +104,16 @@ class FixedModel:
         return copy
 
 
-def model_of_one_token(
+def fixed_models(
     read: ReadDecoder, settings: OpenVINOSettings, properties: dict[str, Any]
-) -> FixedModel | None:
-    """The decoder for steps of one token alone, where the kernels compute what has large weights: OpenVINO
-    would pack these once more.  Hybrids have none: keys with rotary positions in a part of their numbers
-    differ in the last bit.
+) -> list[FixedModel]:
+    """The decoder for steps of a token for each of a few sequences, where the kernels compute what has large
+    weights: OpenVINO would pack these once more.  Hybrids have none: keys with rotary positions in a part of
+    their numbers differ in the last bit.
     """
     has_states = any(STATE_INPUT.fullmatch(name) for port in read.model.inputs for name in port.get_names())
     has_more_inputs = read.linears or read.embedded.embeds_size or read.frames is not None or has_states
     if has_more_inputs or settings.headless or not read.block_linears.sums_rows_alike:
-        return None
-    return FixedModel(read.model, ONE_TOKEN, settings.device, properties, read.files)
+        return []
+    sizes = (StepSize(count, count, count) for count in SEQUENCES)
+    return [FixedModel(read.model, size, settings.device, properties, read.files) for size in sizes]

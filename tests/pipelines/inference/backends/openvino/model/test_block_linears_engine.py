@@ -24,6 +24,7 @@ from pipelines.inference.backends.openvino.decoder import fixed_model
 from pipelines.inference.backends.openvino.decoder.decoder_session import OpenVINOSession
 from pipelines.inference.backends.openvino.decoder.decoder_settings import OpenVINOSettings
 from pipelines.inference.backends.openvino.decoder.device_properties import compile_for
+from pipelines.inference.backends.openvino.decoder.fixed_model import SEQUENCES
 from pipelines.inference.backends.openvino.decoder.step_requests import StepRequest
 from pipelines.inference.contracts.device_errors import ModelError
 from pipelines.inference.engine.interface.engine_contract import GenerationRequest
@@ -122,19 +123,33 @@ def test_logits_of_a_token_are_those_among_64_sequences_to_the_last_bit(opened, 
     np.testing.assert_array_equal(session.run(together(steps[:5])), all_at_once[:5])
 
 
-def test_steps_of_one_token_by_a_graph_of_their_own_give_the_same_logits(opened):
+def test_steps_of_a_size_by_a_graph_of_their_own_give_the_same_logits(opened):
     session, _ = opened(Type.Q4_1)
     session.reserve(NUM_ROWS, NUM_ROWS)
-    before = generate_together(greedy_engine(session, num_blocks=64), prompts()[:1])
-    lone = [step([7], 0, [number], [0]) for number in range(2)]
-    logits = session.run(lone[0]).copy()
+    texts = [*prompts(), prompts()[0]]
+    before = [generate_together(greedy_engine(session, num_blocks=64), texts[:count]) for count in SEQUENCES]
+    lone = [step([7 + number], 0, [number], [0]) for number in range(8)]
+    logits = {count: session.run(together(lone[:count])).copy() for count in SEQUENCES}
     while session.warm():
         pass
-    assert [tuple(size) for size in session._requests._of_size] == [(1, 1, 1)]
-    np.testing.assert_array_equal(session.run(lone[1]), logits)
-    np.testing.assert_array_equal(session.run(together(lone))[1], logits[0])
-    session.allocate(9)  # of which both graphs read the same blocks
-    assert generate_together(greedy_engine(session, num_blocks=9), prompts()[:1]) == before
+    requests = session._requests
+    assert [tuple(size) for size in requests._of_size] == [(count,) * 3 for count in SEQUENCES]
+    for count in SEQUENCES:
+        np.testing.assert_array_equal(session.run(together(lone[:count])), logits[count])
+        assert requests._last is requests._of_size[count, count, count]
+    session.allocate(64)  # of which all graphs read the same blocks
+    after = [generate_together(greedy_engine(session, num_blocks=64), texts[:count]) for count in SEQUENCES]
+    assert after == before
+    session.close()
+
+
+def test_only_sizes_that_an_engine_can_have_get_a_graph(opened):
+    session, _ = opened(Type.Q4_1)
+    session.reserve(NUM_ROWS, 3)
+    session.allocate(3)
+    while session.warm():
+        pass
+    assert [size.sequences for size in session._requests._of_size] == [1, 2, 3]
     session.close()
 
 
@@ -157,7 +172,10 @@ def test_a_graph_of_their_own_that_fails_is_not_used(opened, monkeypatch, fault)
             return
         if fault in ERRORS:
             raise ERRORS[fault]
-        run(self, inputs if fault == "differs" else {**inputs, "past_lens": np.zeros(1, np.int32)})
+        run(
+            self,
+            inputs if fault == "differs" else {**inputs, "past_lens": np.zeros_like(inputs["past_lens"])},
+        )
         if fault == "differs":
             self.request.get_output_tensor(0).data[:] += 1
 
@@ -184,7 +202,7 @@ def test_a_session_does_not_wait_for_that_graph_when_it_closes(opened, monkeypat
     session.allocate(1)
     assert session.warm()
     assert begun.wait(PATIENCE_S)
-    fixing = session._later
+    fixing = session._later[0]
     session.close()
     may_end.set()
     fixing._thread.join(PATIENCE_S)
