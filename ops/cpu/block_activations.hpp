@@ -38,11 +38,11 @@ struct PanelSegment {
     }
 
     // What a part's sum begins with, so that each code is less by `middle`, or by `zeros` where it has those, of
-    // which V::operand takes V::OFFSET itself.
+    // which Sums::OFFSET is taken from an operand itself.
     template <int ZEROS>
     typename V::Int start(int middle, const int32_t* zeros, int part, int r) const {
         if (ZEROS != INTEGERS) return V::broadcast(-middle * sum(part, r));
-        return V::times(V::subtract(V::broadcast(V::OFFSET), V::ints(zeros)), V::broadcast(sum(part, r)));
+        return V::times(V::subtract(V::broadcast(Sums::OFFSET), V::ints(zeros)), V::broadcast(sum(part, r)));
     }
 
     // Adds a part's sum to a total.

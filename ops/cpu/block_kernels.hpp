@@ -8,7 +8,7 @@
 
 namespace braid {
 
-// Rows of a product.  `rounded` and `packed` begin with the first of all m rows and n channels.
+// Rows of a product, all where they are few.  `rounded` and `packed` begin with the first of all m rows and n channels.
 struct Product {
     const bl_format& format;
     int levels, type;

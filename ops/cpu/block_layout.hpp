@@ -69,7 +69,7 @@ static inline int shift_of(const bl_format& format) {
     return format.group == 0 ? 31 : format.group == 128 ? 2 : format.group == 64 ? 1 : 0;
 }
 
-// What a code of 0 stands for is -middle.
+// What a code of 0 stands for is -middle, but for BL_INTEGER, whose groups have zeros of their own.
 static inline int middle_of(const bl_format& format) {
     return format.table == BL_E2M1 ? 12 : format.zeros == BL_MINIMUM ? 0 : 1 << (format.bits - 1);
 }

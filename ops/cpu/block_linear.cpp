@@ -174,10 +174,6 @@ struct Rows {
         const uint8_t* at[TILE_ROWS];
         for (size_t r = 0; r < count; r++)
             at[r] = x + (tokens ? tokens[first + r] : first + r) * stride * (type == BL_F32 ? 4 : 2);
-        round_rows(at, first, count, all, rounded);
-    }
-
-    void round_rows(const uint8_t* const* at, size_t first, size_t count, size_t all, uint8_t* rounded) const {
         const size_t row_bytes = segments_of(k) * in_use->row_bytes[levels - 1];
         in_use->round[all > in_use->few_rows][levels - 1](type, count, k, at, rounded + first * row_bytes);
     }

@@ -111,7 +111,7 @@ typedef struct {
 /* out may be gate or up; gate is NULL where there is none. */
 void bl_activate(const bl_activation* activation, size_t count, const float* gate, const float* up, float* out);
 
-/* The hidden layer of a network: activation(gate . x + gate_bias) * (up . x + up_bias). */
+/* The hidden layer of a network: bl_activate of gate . x + gate_bias and up . x + up_bias. */
 typedef struct {
     bl_activation activation;
     const bl_weight *gate, *up;        /* [n][k]; gate is NULL where there is none; of experts by number */

@@ -1,4 +1,4 @@
-// The activations of experts' networks, in vectors that a compiler writes for each instruction set.  Only sums,
+// The activations of networks, in vectors that a compiler writes for each instruction set.  Only sums,
 // products and quotients, each rounded by itself: so results are the same on all of them.
 #pragma once
 

@@ -29,7 +29,6 @@ struct Avx512Vnni : UnsignedOperands {
         std::memcpy(at, &halves, sizeof(halves));
     }
     static Int from_int8(const uint8_t* at) { return _mm512_cvtepi8_epi32(read<__m128i>(at)); }
-    static Int from_uint8(const uint8_t* at) { return _mm512_cvtepu8_epi32(read<__m128i>(at)); }
     static Int times(Int a, Int b) { return _mm512_mullo_epi32(a, b); }
     static Int subtract(Int a, Int b) { return _mm512_sub_epi32(a, b); }
     static Int bytes(const uint8_t* at) { return _mm512_loadu_si512(at); }

@@ -34,10 +34,6 @@ struct Neon {
     static Int from_int8(const uint8_t* at) {
         return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(read<uint32_t>(at))))));
     }
-    static Int from_uint8(const uint8_t* at) {
-        const uint16x8_t words = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(read<uint32_t>(at))));
-        return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(words)));
-    }
     static Int times(Int a, Int b) { return vmulq_s32(a, b); }
     static Int subtract(Int a, Int b) { return vsubq_s32(a, b); }
     static Int bytes(const uint8_t* at) { return read<Int>(at); }

@@ -27,7 +27,6 @@ struct Vector256 : UnsignedOperands {
         std::memcpy(at, &halves, sizeof(halves));
     }
     static Int from_int8(const uint8_t* at) { return _mm256_cvtepi8_epi32(eight(at)); }
-    static Int from_uint8(const uint8_t* at) { return _mm256_cvtepu8_epi32(eight(at)); }
     static Int times(Int a, Int b) { return _mm256_mullo_epi32(a, b); }
     static Int subtract(Int a, Int b) { return _mm256_sub_epi32(a, b); }
     static Int bytes(const uint8_t* at) { return read<Int>(at); }

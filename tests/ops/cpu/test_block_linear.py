@@ -103,7 +103,7 @@ def test_any_number_of_channels_rows_and_weights(library, form):
 
 
 @every_case("levels", [1, 2])
-@every_case("zeros", [MIDDLE, MINIMUM])
+@every_case("zeros", [MIDDLE, MINIMUM, INTEGER])
 def test_numbers_that_are_not_finite_make_their_row_nan_alone(library, zeros, levels):
     weight = random_weight(Format(4, 32, F16, zeros), 20, 128, np.random.default_rng(4))
     x = random_rows(6, 128)

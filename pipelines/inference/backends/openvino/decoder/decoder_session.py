@@ -120,6 +120,7 @@ class OpenVINOSession:
             self.first_step = digest(self._run_warmup(1, 1).tobytes())
         self._taking: Iterator[bool] | None = None  # a graph for steps of one size, text by text
         self._warmup = WarmupSteps()
+        self._has_shapes_left = True  # to warm up
 
     def _shape_of(self, compiled: ov.CompiledModel, read: ReadDecoder) -> ModelShape:
         return ModelShape(
@@ -147,7 +148,7 @@ class OpenVINOSession:
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         self._max_tokens = max_tokens
-        self._later = [fixed for fixed in self._later if fixed.size.sequences <= max_sequences]
+        self._later = [fixed for fixed in self._later if fixed.size.tokens <= min(max_sequences, max_tokens)]
         num_warm = min(max_sequences, NUM_SPARE) if self.shape.state_bytes else max_sequences
         self._warmup.plan(max_tokens, num_warm)
         return default_cache_bytes()
@@ -179,9 +180,12 @@ class OpenVINOSession:
             )
 
     def _place_cache(self, num_blocks: int) -> OpenVINOCache:
-        """Give the model a new cache of `num_blocks` blocks and the spare block."""
+        """Give the model a new cache of `num_blocks` blocks and the spare ones: one of each sequence of the
+        texts that graphs are tried with.
+        """
         self._spare_block = num_blocks
-        memory = OpenVINOCache(self._layout, num_blocks + 1)
+        num_spare = max([1, *(fixed.size.sequences for fixed in self._later)])
+        memory = OpenVINOCache(self._layout, num_blocks + num_spare)
         assert self._requests is not None
         self._requests.set_tables(memory.tensors)
         self._memory: OpenVINOCache | None = memory
@@ -243,16 +247,24 @@ class OpenVINOSession:
             if not next(self._taking, False):
                 self._taking = None
             return True
-        if self._later:
-            if self._later[0].is_ready():
-                assert self._requests is not None
-                fixed = self._later.pop(0)
-                self._taking = self._requests.take(fixed, self._texts_of_two_tokens(fixed.size.sequences))
+        if self._later and (self._later[0].size.sequences == 1 or not self._has_shapes_left):
+            self._take_next()
             return True
-        is_more_left = self._warmup.run_next(self._run_warmup)
+        if self._has_shapes_left:
+            self._has_shapes_left = self._warmup.run_next(self._run_warmup)
+        is_more_left = self._has_shapes_left or bool(self._later)
         if not is_more_left:
             self._release_files()
         return is_more_left
+
+    def _take_next(self) -> None:
+        """Begin to try the graph of the next size, if it is compiled.  What changes of shape cost is timed
+        before steps of several sequences have graphs of their own.
+        """
+        if self._later[0].is_ready():
+            assert self._requests is not None
+            fixed = self._later.pop(0)
+            self._taking = self._requests.take(fixed, self._texts_of_two_tokens(fixed.size.sequences))
 
     @property
     def step_times_s(self) -> Mapping[int, float]:
@@ -263,20 +275,26 @@ class OpenVINOSession:
         return self._warmup.shape_change_s
 
     def _texts_of_two_tokens(self, count: int) -> Iterator[Callable[[], NDArray[np.float32]]]:
-        """Texts whose second token reads what the first has written, at some places; as many alike as
-        `count`.
-        """
+        """Steps of `count` texts, whose second tokens read what the first have written, at some places."""
         last = self.shape.max_context - 1
         for token, place in ((0, 0), (1, 3), (self.shape.vocab_size // 2, last - 1)):
-            yield partial(self._run_two_tokens, count, token, place)
+            tokens, places = token + np.arange(count), place + np.arange(count)
+            yield partial(self._run_two_tokens, tokens % self.shape.vocab_size, places % last)
 
-    def _run_two_tokens(self, count: int, token: int, place: int) -> NDArray[np.float32]:
-        """The logits of the second of two tokens, each in a step of its own, in the spare block."""
-        first = {"input_ids": np.full(count, token), "position_ids": np.full(count, place)}
+    def _run_two_tokens(self, tokens: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The logits of the second of two tokens of each text, each in a step of its own, in spare blocks."""
+        count = len(tokens)
+        blocks = np.arange(self._spare_block, self._spare_block + count, dtype=np.int32)
+        first: dict[str, NDArray[Any]] = {
+            "input_ids": tokens,
+            "position_ids": places,
+            "block_indices": blocks,
+        }
         self._run_warmup(count, 1, first)
-        second = {
-            "input_ids": np.full(count, token + 1),
-            "position_ids": np.full(count, place + 1),
+        second: dict[str, NDArray[Any]] = {
+            "input_ids": (tokens + 1) % self.shape.vocab_size,
+            "position_ids": places + 1,
+            "block_indices": blocks,
             "past_lens": np.ones(count, np.int32),
             "max_context_len": np.array(2, np.int32),
         }

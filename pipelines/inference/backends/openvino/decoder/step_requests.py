@@ -1,7 +1,7 @@
 """The requests of a decoder's steps: one for steps of any size, and others for the sizes that come most.
 
 OpenVINO finds the shapes of all results anew at each step of a graph whose sizes may change, node by node.
-That takes a tenth of a step of one token, so a graph is also compiled for that size alone.
+That takes a tenth of a step of few tokens, so graphs are also compiled for some sizes alone.
 """
 
 from __future__ import annotations

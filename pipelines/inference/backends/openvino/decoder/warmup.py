@@ -52,7 +52,7 @@ class WarmupSteps:
         if num_tokens == 1:
             same_s = self.step_times_s[num_seqs] = _timed(run, num_seqs)
             if 1 < num_seqs <= NUM_CHANGES + 1:
-                run(1, 2)  # not (1, 1), which may run by a graph of its own
+                run(1, 2)  # not (1, 1), which runs by a graph of its own by now
                 self.changes_s.append(_timed(run, num_seqs) - same_s)
 
     @property

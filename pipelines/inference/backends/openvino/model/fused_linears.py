@@ -121,7 +121,9 @@ def _fuse_gate(product: ov.Node, library: OperatorLibrary) -> None:
             kind, half = gate
             whole = half.get_node().input_value(0)
             node = whole.get_node()
-            if node.get_type_name() not in OPERATORS or not _has_one_reader(whole):
+            if node.get_type_name() not in OPERATORS or node.get_attributes()["gated"]:
+                return
+            if not _has_one_reader(whole):
                 return
             try:
                 fused = with_attributes(node, node.input_value(0), library, gated=kind)

@@ -38,10 +38,11 @@ NUM_ROWS = 64
 def opened(tmp_path, kernels):
     """`opened(type, levels)` → a session, and the weights of its file."""
 
-    def make(kind, levels=2):
+    def make(kind, levels=2, **options):
         state = write_llama_like(tmp_path / "tiny.gguf", kind=kind)
         convert(tmp_path / "tiny.gguf", tmp_path / "model")
-        settings = OpenVINOSettings(precision="f32", kv_cache="f32", kernels=kernels(levels))
+        options = {"precision": "f32", "kv_cache": "f32", "kernels": kernels(levels)} | options
+        settings = OpenVINOSettings(**options)
         return OpenVINOSession(tmp_path / "model" / "model.onnx", settings), state
 
     return make
@@ -123,8 +124,9 @@ def test_logits_of_a_token_are_those_among_64_sequences_to_the_last_bit(opened, 
     np.testing.assert_array_equal(session.run(together(steps[:5])), all_at_once[:5])
 
 
-def test_steps_of_a_size_by_a_graph_of_their_own_give_the_same_logits(opened):
-    session, _ = opened(Type.Q4_1)
+@pytest.mark.parametrize("options", [{}, {"kv_cache": "u8", "threads": 2}], ids=["f32", "u8"])
+def test_steps_of_a_size_by_a_graph_of_their_own_give_the_same_logits(opened, options):
+    session, _ = opened(Type.Q4_1, **options)
     session.reserve(NUM_ROWS, NUM_ROWS)
     texts = [*prompts(), prompts()[0]]
     before = [generate_together(greedy_engine(session, num_blocks=64), texts[:count]) for count in SEQUENCES]
@@ -143,13 +145,28 @@ def test_steps_of_a_size_by_a_graph_of_their_own_give_the_same_logits(opened):
     session.close()
 
 
-def test_only_sizes_that_an_engine_can_have_get_a_graph(opened):
+@pytest.mark.parametrize(("tokens", "sequences"), [(NUM_ROWS, 3), (3, NUM_ROWS)])
+def test_only_sizes_that_an_engine_can_have_get_a_graph(opened, tokens, sequences):
     session, _ = opened(Type.Q4_1)
-    session.reserve(NUM_ROWS, 3)
+    session.reserve(tokens, sequences)
     session.allocate(3)
     while session.warm():
         pass
     assert [size.sequences for size in session._requests._of_size] == [1, 2, 3]
+    session.close()
+
+
+def test_what_a_change_of_shape_costs_is_timed_before_sizes_have_graphs(opened, monkeypatch):
+    session, _ = opened(Type.Q4_1)
+    sizes = set()
+
+    def take_next(self, take=OpenVINOSession._take_next):
+        sizes.add((self._later[0].size.sequences, len(self._warmup.changes_s)))
+        take(self)
+
+    monkeypatch.setattr(OpenVINOSession, "_take_next", take_next)
+    warm(session)
+    assert sizes == {(1, 0), *((count, 3) for count in SEQUENCES[1:])}
     session.close()
 
 

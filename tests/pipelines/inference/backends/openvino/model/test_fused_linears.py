@@ -95,15 +95,33 @@ def test_an_activation_of_another_form_is_left_to_openvino(kernels, activate):
     np.testing.assert_allclose(computed(model, some_rows())[0], expected, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize(("given", "left"), [({"turned": True}, 1), ({"watched": True}, 0)])
-def test_a_gate_that_comes_last_is_left_to_openvino(kernels, given, left):
-    expected = computed(network(ops.swish, **given), some_rows())
-    model = network(ops.swish, **given)
+@pytest.mark.parametrize(("option", "left"), [("turned", 1), ("watched", 0)])
+def test_a_gate_that_comes_last_is_left_to_openvino_and_a_product_may_have_several_readers(
+    kernels, option, left
+):
+    expected = computed(network(ops.swish, **{option: True}), some_rows())
+    model = network(ops.swish, **{option: True})
     use_block_linears(model, kernels(2))
     assert kinds(model)["Swish"] == left
     assert not kinds(model)["VariadicSplit"], "each half is an output"
     for found, wanted in zip(computed(model, some_rows()).values(), expected.values(), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-4 * np.abs(wanted).max())
+
+
+def test_what_a_gate_writes_may_have_a_gate_again(kernels):
+    def twice():
+        rng = np.random.default_rng(0)
+        rows = ops.parameter([-1, WIDTH], np.float32)
+        both = split(ops.matmul(rows, weight(rng, 2 * INNER, WIDTH), False, True), INNER, INNER)
+        product = ops.multiply(ops.swish(both.output(0)), both.output(1))
+        halves = split(product, INNER // 2, INNER // 2)
+        return ov.Model([ops.multiply(ops.swish(halves.output(0)), halves.output(1))], [rows])
+
+    expected = computed(twice(), some_rows())[0]
+    model = twice()
+    use_block_linears(model, kernels(2))
+    assert kinds(model)["Swish"] == 1
+    np.testing.assert_allclose(computed(model, some_rows())[0], expected, atol=1e-4 * np.abs(expected).max())
 
 
 def attention(*sizes):
