@@ -161,7 +161,7 @@ class KeyFile:
         return self._by_account.get(account)
 
     def has_changed(self) -> bool:
-        """Whether the file is another one than was looked at last."""
+        """Whether the file is another one than what counts, or what was refused, is from."""
         return self._stamp_now() != self._stamp
 
     def refresh(self) -> None:
@@ -169,13 +169,13 @@ class KeyFile:
         stamp = self._stamp_now()
         if stamp == self._stamp:
             return
-        self._stamp = stamp
         try:
             self._read()
         except KeyFileError as error:
             log.error("%s; the keys from before stay", error)
         else:
             log.info("%s was read again: %d keys", self.path, len(self._by_digest))
+        self._stamp = stamp
 
     def _read(self) -> None:
         text = read_text(self.path)

@@ -20,6 +20,7 @@ from server.apis.usage.usage_log import UsageLog
 from server.app import batch_worker
 from server.base.settings import Settings
 from server.cli import main
+from server.keys import key_file
 from server.keys.key_file import KeyFile, KeyFileError, NamedKey, digest_of, parse_keys
 from server.keys.limits import KeyLimited, KeyLimits, duration
 
@@ -172,6 +173,21 @@ def test_a_changed_file_counts_within_a_second_and_a_broken_one_changes_nothing(
 
     assert rig.run(scenario) == (200, 200, 401)
     assert "the keys from before stay" in caplog.text
+
+
+def test_a_file_has_changed_until_its_keys_count(file, monkeypatch):
+    keys, seen = KeyFile(file), []
+    file.write_text(file.read_text() + entry("eve"))
+
+    def parsed(*given, parse=key_file.parse_keys):
+        seen.append(keys.has_changed())
+        return parse(*given)
+
+    monkeypatch.setattr(key_file, "parse_keys", parsed)
+    keys.refresh()
+    assert seen == [True]
+    assert not keys.has_changed()
+    assert keys.find([bytes.fromhex(digest_of("key-of-eve"))]).name == "eve"
 
 
 def test_a_process_that_starts_beside_a_broken_file_has_the_last_good_keys(file, tmp_path):
