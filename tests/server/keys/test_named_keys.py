@@ -179,9 +179,9 @@ def test_a_file_has_changed_until_its_keys_count(file, monkeypatch):
     keys, seen = KeyFile(file), []
     file.write_text(file.read_text() + entry("eve"))
 
-    def parsed(*given, parse=key_file.parse_keys):
+    def parsed(*text, parse=key_file.parse_keys):
         seen.append(keys.has_changed())
-        return parse(*given)
+        return parse(*text)
 
     monkeypatch.setattr(key_file, "parse_keys", parsed)
     keys.refresh()
