@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from kernel_library import INSTRUCTION_SETS, kernel_library
+from kernel_library import INSTRUCTION_SETS, instruction_set
 
 
 @pytest.fixture(params=INSTRUCTION_SETS)
 def library(request):
-    library = kernel_library()
-    usual = library.bl_isa()
-    if not library.bl_set_isa(request.param.encode()):
-        pytest.skip(f"this processor has no {request.param}")
-    yield library
-    assert library.bl_set_isa(usual)
+    with instruction_set(request.param) as library:
+        yield library

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from every_case import every_case
-from kernel_library import INSTRUCTION_SETS, kernel_library
+from kernel_library import INSTRUCTION_SETS, instruction_set, kernel_library
 
 BOUND = 2e-6
 """Of the largest number of a result: sums of float32 differ from those of float64 by less."""
@@ -168,12 +168,8 @@ def assert_close(got, want):
 
 @pytest.fixture(params=[name for name in INSTRUCTION_SETS if name.startswith(("avx512", "avx2"))])
 def library(request):
-    kernels = kernel_library()
-    before = kernels.bl_isa()
-    if not kernels.bl_set_isa(request.param.encode()):
-        pytest.skip(f"this processor has no {request.param}")
-    yield kernels
-    kernels.bl_set_isa(before)
+    with instruction_set(request.param) as kernels:
+        yield kernels
 
 
 LAYERS = (

@@ -102,6 +102,7 @@ class OpenVINOSession:
         if read.encoder_hidden_size or settings.headless:
             properties["KV_CACHE_PRECISION"] = whole_cache(settings)
         self._later = fixed_models(read, settings, own_properties)
+        self._num_spare = max([1, *(fixed.size.sequences for fixed in self._later)])
         with release_pages_during(self._files):
             compiled = compile_for(read.model, settings.device, properties)
             self._compiled: ov.CompiledModel | None = compiled
@@ -184,8 +185,7 @@ class OpenVINOSession:
         texts that graphs are tried with.
         """
         self._spare_block = num_blocks
-        num_spare = max([1, *(fixed.size.sequences for fixed in self._later)])
-        memory = OpenVINOCache(self._layout, num_blocks + num_spare)
+        memory = OpenVINOCache(self._layout, num_blocks + self._num_spare)
         assert self._requests is not None
         self._requests.set_tables(memory.tensors)
         self._memory: OpenVINOCache | None = memory

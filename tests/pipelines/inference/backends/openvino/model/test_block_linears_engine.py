@@ -181,6 +181,20 @@ def warm(session):
         pass
 
 
+def test_a_cache_that_comes_while_the_last_graph_is_tried_has_a_block_for_each_text(opened):
+    session, _ = opened(Type.Q4_1)
+    session.reserve(NUM_ROWS, NUM_ROWS)
+    session.allocate(1)
+    while session._later:
+        session.warm()
+    session.allocate(2)
+    assert {tensor.shape[0] for tensor in session._memory.tensors.values()} == {2 + SEQUENCES[-1]}
+    while session.warm():
+        pass
+    assert len(session._requests._of_size) == len(SEQUENCES)
+    session.close()
+
+
 @pytest.mark.parametrize("fault", ["raises", "differs", "reads no past", "ends otherwise"])
 def test_a_graph_of_their_own_that_fails_is_not_used(opened, monkeypatch, fault):
     def infer(self, inputs, run=StepRequest.infer):
